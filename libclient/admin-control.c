@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an administrator does: listen, end sessions, drain, set ports.
+ * Administration: monitors, ending sessions, drains, ports.
  *
- * The daemon decides who may; nothing is checked here but pointers. The monitor's function runs without the lock.
+ * The daemon checks permissions; these functions check pointers only. The monitor's function runs without the lock.
  */
 #include <string.h>
 
 #include "libclient/request.h"
 
-/* Once: to ask again would read what waits in the socket, and more than there is room for. */
+/* Once: a second request would read the events that wait in the socket, more than the queue has room for. */
 static int start_monitor(struct shmd_client *client)
 {
 	_cleanup_request_ struct request call;

@@ -2,8 +2,8 @@
 /*
  * A look into the queues of any session.
  *
- * A reply holds part of a ring; reading more is several requests. Sizes that come from the daemon are checked
- * against what the caller's buffer was said to hold.
+ * A reply holds part of a ring; reading more takes several requests. Sizes from the daemon are checked
+ * against the size of the caller's buffer.
  */
 #include <string.h>
 
@@ -21,11 +21,9 @@ int shmd_admin_queue_head(struct shmd_client *client, const char *nic, uint32_t 
 	int r;
 
 	request_init(&call, MSG_QUEUE_DUMP_REQ, MSG_QUEUE_DUMP_REP);
-	r = client_check(client);
+	r = client_check_out(client, ret_head, "ret_head");
 	if (r < 0)
 		return r;
-	if (!ret_head)
-		return text_fail(-EINVAL, "ret_head is NULL");
 	r = request_set_nic(call.req.queue_dump_req.nic, nic);
 	if (r < 0)
 		return r;
@@ -35,7 +33,7 @@ int shmd_admin_queue_head(struct shmd_client *client, const char *nic, uint32_t 
 	return r < 0 ? r : queue_head_from_msg(&call.rep.queue_dump_rep, ret_head);
 }
 
-/* What is left to read, and where it goes. */
+/* The rest of the entries, and the place for them. */
 struct read_state {
 	struct msg_queue_dump_req ask; /* first and n move on */
 	uint32_t entry_bytes; /* 0: not known yet */
@@ -57,7 +55,7 @@ static int take_data(struct read_state *state, const struct msg_queue_dump_rep *
 		return text_fail(-ENOENT, "QP 0x%x has no such ring", state->ask.qpn);
 	if (!is_entry_size(state->ask.part, rep->entry_bytes) ||
 	    (state->entry_bytes && state->entry_bytes != rep->entry_bytes))
-		return text_fail(-EPROTO, "shmemd tells of queue entries of %u bytes", rep->entry_bytes);
+		return text_fail(-EPROTO, "shmemd reports queue entries of %u bytes", rep->entry_bytes);
 	n = rep->data_bytes / rep->entry_bytes;
 	if (!n || n > state->ask.n || rep->data_bytes % rep->entry_bytes)
 		return text_fail(-EPROTO, "shmemd sent %u entries where %u were asked for", n, state->ask.n);

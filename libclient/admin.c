@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What shmemctl shows: the daemon's status and its lists, page by page.
+ * The daemon's status and its lists, page by page, as shmemctl shows them.
  *
  * Callbacks run between requests, without the lock, so they may use the client.
  */
@@ -19,12 +19,9 @@ int shmd_client_counters(struct shmd_client *client, struct shmd_counters *ret_c
 	int r;
 
 	request_init(&call, MSG_COUNTERS_REQ, MSG_COUNTERS_REP);
-	r = client_check(client);
-	if (r < 0)
-		return r;
-	if (!ret_counters)
-		return text_fail(-EINVAL, "ret_counters is NULL");
-	r = request_call(client, &call);
+	r = client_check_out(client, ret_counters, "ret_counters");
+	if (!r)
+		r = request_call(client, &call);
 	if (r < 0)
 		return r;
 	counters_from_msg(&call.rep.counters_rep, ret_counters);
@@ -37,12 +34,9 @@ int shmd_admin_status(struct shmd_client *client, struct shmd_daemon_status *ret
 	int r;
 
 	request_init(&call, MSG_STATUS_REQ, MSG_STATUS_REP);
-	r = client_check(client);
-	if (r < 0)
-		return r;
-	if (!ret_status)
-		return text_fail(-EINVAL, "ret_status is NULL");
-	r = request_call(client, &call);
+	r = client_check_out(client, ret_status, "ret_status");
+	if (!r)
+		r = request_call(client, &call);
 	if (r < 0)
 		return r;
 	status_from_msg(&call.rep.status_rep, ret_status);
@@ -53,7 +47,7 @@ int shmd_admin_status(struct shmd_client *client, struct shmd_daemon_status *ret
 
 typedef int page_fn(const struct msg_list_rep *page, void *fn_arg);
 
-/* A daemon that sends the same page again, or pages without end, must not keep the caller for ever. */
+/* A daemon that repeats a page, or sends pages without end, must not hold the caller for ever. */
 static int check_progress(uint64_t cursor, uint64_t next, unsigned int n_pages)
 {
 	if (next == 0 || (next > cursor && n_pages < LIST_MAX_PAGES))

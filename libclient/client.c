@@ -210,17 +210,15 @@ const char *shmd_client_daemon(const struct shmd_client *client)
 
 int shmd_client_limits(const struct shmd_client *client, struct shmd_limits *ret_limits)
 {
-	int r = client_check(client);
+	int r = client_check_out(client, ret_limits, "ret_limits");
 
 	if (r < 0)
 		return r;
-	if (!ret_limits)
-		return text_fail(-EINVAL, "ret_limits is NULL");
 	limits_from_msg(&client->limits, ret_limits);
 	return 0;
 }
 
-/* The session's word, or else the worst of the words of its NICs. A word without a NIC stays 0. */
+/* The session's word; if that is 0, the worst word of its NICs. A word without a NIC stays 0. */
 static int health_of_page(const struct shmd_health_page *page)
 {
 	int session = (int)__atomic_load_n(&page->session, __ATOMIC_ACQUIRE), worst = SHMD_HEALTH_OK;
@@ -237,7 +235,7 @@ static int health_of_page(const struct shmd_health_page *page)
 	return worst;
 }
 
-/* Reads news without waiting; true when the connection is broken. Another thread that holds the lock reads them itself. */
+/* Reads what has arrived without waiting; true if the connection is broken. A thread that holds the lock reads it itself. */
 static bool health_look(struct shmd_client *client)
 {
 	bool dead;

@@ -29,7 +29,7 @@ static int call_do(int fd, struct call *call, uint16_t object, uint16_t method, 
 
 static uint32_t access_flags(uint32_t access)
 {
-	/* SHMD_ACCESS_* are the kernel's bits. Who lets others write wants it of itself: verbs demand both. */
+	/* SHMD_ACCESS_* are the kernel's bits. Verbs demand local write along with remote write and atomics. */
 	return access & (SHMD_ACCESS_REMOTE_WRITE | SHMD_ACCESS_REMOTE_ATOMIC) ? access | SHMD_ACCESS_LOCAL_WRITE : access;
 }
 
@@ -46,7 +46,7 @@ int command_fd_reg(int fd, const struct command_reg *reg, uint32_t *ret_handle)
 	struct call call = {.attrs = {
 		{UV_ATTR_CORE_IN, sizeof(cmd), UV_ATTR_MANDATORY, 0, (uintptr_t)&cmd},
 		{UV_ATTR_CORE_OUT, sizeof(resp), UV_ATTR_MANDATORY, 0, (uintptr_t)&resp},
-		/* What fits the attribute stands in it. */
+		/* Values of up to 8 bytes stand in the attribute itself. */
 		{UV_ATTR_WRITE_CMD, sizeof(uint64_t), UV_ATTR_MANDATORY, 0, UV_CMD_REG_MR},
 	}};
 	int r = call_do(fd, &call, UV_OBJECT_DEVICE, UV_METHOD_INVOKE_WRITE, 3);

@@ -2,12 +2,12 @@
 /*
  * Regions that this process registers itself, by the command descriptor of its NIC's context.
  *
- * Two calls of the kernel's uverbs, made without libibverbs: an imported context is a thing of that library alone, the kernel
- * only sees the descriptor and the caller's addresses. So neither the library nor its structs are needed at build time or in
- * the container of the client, and no second set of doorbell pages is allocated in the context. Structs and numbers are the kernel's own
+ * Two calls of the kernel's uverbs, made without libibverbs: an imported context exists in that library alone; the kernel
+ * only sees the descriptor and the caller's addresses. So neither the build nor the client's container needs the library or its
+ * structs, and no second set of doorbell pages is allocated in the context. Structs and numbers are the kernel's own
  * (Linux: include/uapi/rdma, the same since 4.20), declared again here; test-client-command-fd compares them with its headers.
  *
- * Refuses nothing: what may be registered is the kernel's to say. Any thread.
+ * Refuses nothing: the kernel decides which memory may be registered. Any thread.
  */
 #ifndef SHMEMD_CLIENT_COMMAND_FD_H
 #define SHMEMD_CLIENT_COMMAND_FD_H
@@ -49,10 +49,10 @@ struct uv_reg_mr_resp {
 	uint32_t mr_handle, lkey, rkey;
 };
 
-/* What is registered: bits of `access` are SHMD_ACCESS_*. */
+/* A region. */
 struct command_reg {
 	uint32_t pd; /* the kernel's handle */
-	uint32_t access;
+	uint32_t access; /* SHMD_ACCESS_* */
 	uint64_t addr, length_bytes, iova;
 };
 

@@ -2,7 +2,7 @@
 /*
  * Endpoint addresses, connecting QPs in bulk, and their states.
  *
- * A connect call of any size is split into requests the daemon takes; the first pair that fails ends it.
+ * A connect call of any size is split into requests that the daemon takes; the first pair that fails ends it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ int shmd_queues_addr(const struct shmd_queues *queues, unsigned int i, struct sh
 	if (!ret_addr)
 		return text_fail(-EINVAL, "ret_addr is NULL");
 	if (queues->attr.qp_type == SHMD_QP_TYPE_DCI)
-		return text_fail(-EINVAL, "nobody connects with a DCI; a DCT has an address");
+		return text_fail(-EINVAL, "a DCI has no address for peers; a DCT has one");
 	qp = queues_qp(queues, i);
 	memset(ret_addr, 0, sizeof(*ret_addr));
 	ret_addr->bytes = qp->addr_bytes;

@@ -49,7 +49,7 @@ static int load(struct cuda_api *api)
 		return text_fail(-ENODEV, "this CUDA driver has no %s", missing);
 	}
 	result = api->init(0);
-	/* The library stays: CUDA does not like to be unloaded. */
+	/* The library stays: unloading CUDA is unsafe. */
 	return result == CUDA_OK ? 0 : cuda_fail(api, result, "start CUDA");
 }
 

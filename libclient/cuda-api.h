@@ -2,7 +2,7 @@
 /*
  * The part of the CUDA driver API that the library calls, loaded at run time: a process without libcuda.so.1 runs.
  *
- * Types and numbers are CUDA's own, declared again here so that no header of its is needed.
+ * Types and numbers are CUDA's own, declared again here so that the build needs no header of CUDA.
  */
 #ifndef SHMEMD_CLIENT_CUDA_API_H
 #define SHMEMD_CLIENT_CUDA_API_H
@@ -33,7 +33,7 @@ enum {
 #define CUDA_STREAM_NON_BLOCKING 0x1u
 #define CUDA_RANGE_DMABUF 1 /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
 
-/* What is called, its symbol, its parameters. */
+/* Member of cuda_api, symbol, parameters. */
 #define CUDA_FUNCTIONS(X)                                                                                     \
 	X(init, "cuInit", (unsigned int flags))                                                               \
 	X(error_text, "cuGetErrorString", (cuda_result error, const char **text))                             \
@@ -60,7 +60,7 @@ enum {
 	  (void *dst, cuda_address src, size_t bytes, cuda_stream stream))                                    \
 	X(set8, "cuMemsetD8Async", (cuda_address dst, unsigned char value, size_t bytes, cuda_stream stream))
 
-/* The same; NULL where the driver is older than the function. */
+/* The same; NULL if the driver lacks the function. */
 #define CUDA_OPTIONAL_FUNCTIONS(X)                                                                            \
 	X(range_handle, "cuMemGetHandleForAddressRange",                                                      \
 	  (void *ret_handle, cuda_address addr, size_t bytes, int kind, unsigned long long flags))
@@ -73,8 +73,8 @@ struct cuda_api {
 };
 
 /*
- * Loads libcuda.so.1 and initialises it, once in a process; it stays loaded. -ENODEV, with text, where there is no
- * driver or no GPU.
+ * Loads libcuda.so.1 and initialises it, once in a process; it stays loaded. -ENODEV, with text, without a
+ * driver or a GPU.
  */
 int cuda_api_get(const struct cuda_api **ret_api);
 /* Sets the error text "what: CUDA's words" and returns a negative errno for a result that is not CUDA_OK. */

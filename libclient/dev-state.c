@@ -2,9 +2,9 @@
 /*
  * dev-state: the view of a batch of queues that device functions work on.
  *
- * One shared anonymous mapping holds the head, the dev-qps and the slot words; the scratch slots that results of
- * reads and atomics land in are one sealed memfd, registered with the NIC. Addresses are this process's: the
- * view is for CPU threads. Constant fields are written here once; the rest belongs to the device functions,
+ * One shared anonymous mapping holds the head, the dev-qps and the slot words; the scratch slots for results of
+ * reads and atomics are one sealed memfd, registered with the NIC. Addresses are this process's: the
+ * view is for CPU threads. This file writes constant fields once; the rest belongs to the device functions,
  * except that a QP that went back to RST starts again from zero.
  */
 #include <string.h>
@@ -71,7 +71,7 @@ static void fill_rings(struct shmd_dev_qp *dev, const struct queue_batch *batch,
 	dev->rq_stride_shift = qp->log2_rq_stride;
 }
 
-/* Where the daemon writes why a QP failed. Memory of the caller's may hold anything before. */
+/* The daemon writes the reason for a QP's failure there. The caller's memory may hold anything before. */
 static void clear_error_word(const struct shmd_dev_qp *dev)
 {
 	uint64_t dbrec = dev->sq_dbrec_addr - offsetof(struct shmd_dbrec, snd);
@@ -88,7 +88,7 @@ static void fill_nic(struct shmd_dev_qp *dev, const struct shmd_queues *queues)
 	dev->doorbell_mode = (uint8_t)nic->info.doorbell_mode;
 	dev->health_addr = (uintptr_t)&nic->client->health->nic[nic->info.index];
 	dev->nic = (uint16_t)nic->info.index;
-	/* A thread that sleeps is woken only where the ringer can; the queues of a GPU are polled by timer. */
+	/* Only a ringer that can wake a sleeping thread does so; a GPU cannot, and its queues are polled by timer. */
 	if (!queues->attr.gpu_driven && nic->nic_page && nic->wake_fd >= 0) {
 		dev->nic_page_addr = (uintptr_t)nic->nic_page;
 		dev->wake_handle = (uint64_t)nic->wake_fd;
@@ -182,8 +182,8 @@ void dev_state_deinit(struct shmd_queues *queues)
 /* ---- back to RST */
 
 /*
- * A QP in RST writes no CQE, but its CQ goes on counting where it was: what lies in the ring is consumed, so
- * that the next CQE is found at the NIC's own index.
+ * A QP in RST writes no CQE, but its CQ goes on counting where it was: this consumes the CQEs in the ring, so
+ * that the next one is found at the NIC's own index.
  */
 static void drain_ordinary_cq(struct shmd_dev_qp *dev)
 {

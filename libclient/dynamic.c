@@ -2,8 +2,8 @@
 /*
  * Dynamic connections: DC targets, and the peers that DCIs send to.
  *
- * A DCT is a request for queues of which nothing is mapped: it has no rings. Addresses of peers become address vectors in
- * requests that the daemon takes; the table of a batch is the library's, and shown to a GPU with the dev-state.
+ * A DCT is created as queues without rings, so nothing of it is mapped. The daemon turns addresses of peers into address vectors, a
+ * request's worth at a time; the library keeps the table of a batch, and a GPU gets it with the dev-state.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +27,8 @@ void dct_free(struct shmd_dct *dct)
 }
 
 /*
- * A DCT must have a CQ, though nothing is received and nobody polls it. An ordinary one of usual size is what firmware knows of
- * DCTs.
+ * A DCT must have a CQ, though it receives nothing and no one polls it. It is an ordinary one of the size that firmware is used
+ * to.
  */
 static void fill_create(struct msg_queue_create_req *req, const struct shmd_nic *nic, uint32_t access)
 {
@@ -87,14 +87,11 @@ int shmd_dct_create(struct shmd_nic *nic, uint32_t access, struct shmd_dct **ret
 
 int shmd_dct_addr(const struct shmd_dct *dct, struct shmd_addr *ret_addr)
 {
-	int r = client_check(dct ? dct->nic->client : NULL);
+	int r = client_check_out(dct ? dct->nic->client : NULL, ret_addr, "ret_addr");
 
-	if (r < 0)
-		return r;
-	if (!ret_addr)
-		return text_fail(-EINVAL, "ret_addr is NULL");
-	*ret_addr = dct->addr;
-	return 0;
+	if (!r)
+		*ret_addr = dct->addr;
+	return r;
 }
 
 int shmd_dct_destroy(struct shmd_dct *dct)

@@ -55,7 +55,7 @@ void event_queue_push_resumed(struct event_queue *queue, uint32_t n_restarts, co
 	push(queue, &entry);
 }
 
-/* A monitor is told where events are missing: behind those that came before. */
+/* Marks the gap for a monitor, behind the events that came before it. */
 static void tell_lost(struct event_queue *queue)
 {
 	struct msg_event event = {.kind = MSG_EVENT_DROPPED, .number = queue->n_lost};
@@ -75,7 +75,7 @@ bool event_queue_pop(struct event_queue *queue, bool keep_signal, struct event_e
 		return false;
 	*ret_entry = queue->entries[queue->first];
 	queue->first = (queue->first + 1) % CLIENT_EVENTS_MAX;
-	/* Emptying a counter that is empty already fails with EAGAIN, which is as good. */
+	/* Reading an empty counter fails with EAGAIN, which does no harm. */
 	if (!--queue->n && !keep_signal && read(queue->signal_fd, &count, sizeof(count)) < 0)
 		return true;
 	tell_lost(queue);

@@ -6,8 +6,8 @@
 #include "libclient/request.h"
 
 /*
- * 0; -EAGAIN when there is none now, or another thread's request had the lock until the deadline; or the dead error,
- * after the last event was taken.
+ * 0; -EAGAIN if there is none now, or another thread's request holds the lock until the deadline; or the dead error,
+ * after the last event is taken.
  */
 static int event_try_next(struct shmd_client *client, uint64_t deadline, struct event_entry *ret_entry)
 {
@@ -46,11 +46,9 @@ int shmd_event_next(struct shmd_client *client, uint64_t timeout_nsec, struct sh
 	struct event_entry entry;
 	int r;
 
-	r = client_check(client);
+	r = client_check_out(client, ret_event, "ret_event");
 	if (r < 0)
 		return r;
-	if (!ret_event)
-		return text_fail(-EINVAL, "ret_event is NULL");
 	r = event_next(client, timeout_nsec, &entry);
 	if (r < 0)
 		return r;

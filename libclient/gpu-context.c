@@ -30,6 +30,19 @@ void gpu_leave(struct shmd_gpu *gpu)
 	(void)gpu->cuda->context_pop(&ours);
 }
 
+int gpu_finish(struct shmd_gpu *gpu, cuda_result result, const char *what)
+{
+	gpu_leave(gpu);
+	return result == CUDA_OK ? 0 : cuda_fail(gpu->cuda, result, what);
+}
+
+int gpu_finish_copies(struct shmd_gpu *gpu, cuda_result result, const char *what)
+{
+	if (result == CUDA_OK)
+		result = gpu->cuda->stream_sync(gpu->stream);
+	return gpu_finish(gpu, result, what);
+}
+
 void gpu_unref(struct shmd_gpu *gpu)
 {
 	if (--gpu->n_refs)

@@ -2,8 +2,8 @@
 /*
  * Hot peers as kernels see them: the ways in the views of a batch of DCIs.
  *
- * A view of the QP that a peer has of its own is made on the GPU that has one of the DCIs: one GPU at most, since indexes
- * are a view's. Nothing here waits for kernels: the caller of shmd_hot_switch() has seen to it that none runs.
+ * The view of a hot peer's QP is made on the GPU that has a view of the DCIs: one GPU at most, since each view has indexes of its
+ * own. Nothing here waits for kernels: the caller of shmd_hot_switch() has made sure that none runs.
  *
  * All under client->lock.
  */
@@ -13,7 +13,7 @@
 
 /* ---- ways */
 
-/* What a view has to hold; the routes of slots that have a queue, and the list of those in use. */
+/* The contents of a view: the routes of slots that have a QP, and the list of QPs in use. */
 struct ways {
 	uint64_t routes[SHMD_HOT_MAX_PEERS]; /* of slot i */
 	uint64_t qps[SHMD_HOT_MAX_PEERS];
@@ -41,7 +41,7 @@ static int find_ways(const struct gpu_view *view, struct ways *ret_ways)
 	return 0;
 }
 
-/* Of the slots that have a queue, the routes that are in use, or those that are not. */
+/* Copies the routes of slots that have a QP: those in use, or the others. */
 static cuda_result copy_routes(const struct gpu_view *view, const struct ways *ways, bool used)
 {
 	const struct shmd_hot *hot = view->queues->hot;
@@ -58,7 +58,7 @@ static cuda_result copy_routes(const struct gpu_view *view, const struct ways *w
 	return result;
 }
 
-/* What is behind the first n_qps stays as it was, so that a list that is longer by a copy that failed has QPs in it. */
+/* Entries behind the first n_qps stay, so that every entry is a QP even if the copy of n_hot_qps fails. */
 static cuda_result copy_list(const struct gpu_view *view, const struct ways *ways)
 {
 	/* bounded: a set that exists. */
@@ -74,7 +74,7 @@ static cuda_result copy_list(const struct gpu_view *view, const struct ways *way
 	return result;
 }
 
-/* A way is in the list before its route is there, and leaves the list after it. */
+/* A QP enters the list before its route is written, and leaves the list after the route is cleared. */
 static cuda_result copy_ways(const struct gpu_view *view, const struct ways *ways)
 {
 	cuda_result result = copy_routes(view, ways, false);
@@ -83,22 +83,17 @@ static cuda_result copy_ways(const struct gpu_view *view, const struct ways *way
 		result = copy_list(view, ways);
 	if (result == CUDA_OK)
 		result = copy_routes(view, ways, true);
-	return result == CUDA_OK ? view->gpu->cuda->stream_sync(view->gpu->stream) : result;
+	return result;
 }
 
 int gpu_view_write_ways(struct gpu_view *view)
 {
-	cuda_result result;
 	struct ways ways;
 	int r = find_ways(view, &ways);
 
 	if (!r)
 		r = gpu_enter(view->gpu);
-	if (r < 0)
-		return r;
-	result = copy_ways(view, &ways);
-	gpu_leave(view->gpu);
-	return result == CUDA_OK ? 0 : cuda_fail(view->gpu->cuda, result, "write the ways to peers to the GPU");
+	return r < 0 ? r : gpu_finish_copies(view->gpu, copy_ways(view, &ways), "write the ways to peers to the GPU");
 }
 
 int gpu_write_ways(struct shmd_hot *hot)
@@ -116,7 +111,7 @@ int gpu_write_ways(struct shmd_hot *hot)
 
 /* ---- looking */
 
-/* Reads from a view, and waits for it. */
+/* Reads from a view, and waits until the copy is done. */
 static int read_view(const struct gpu_view *view, void *to, uint64_t from, size_t bytes)
 {
 	struct shmd_gpu *gpu = view->gpu;
@@ -126,10 +121,7 @@ static int read_view(const struct gpu_view *view, void *to, uint64_t from, size_
 	if (r < 0)
 		return r;
 	result = gpu->cuda->copy_out(to, from, bytes, gpu->stream);
-	if (result == CUDA_OK)
-		result = gpu->cuda->stream_sync(gpu->stream);
-	gpu_leave(gpu);
-	return result == CUDA_OK ? 0 : cuda_fail(gpu->cuda, result, "read the dev-state from the GPU");
+	return gpu_finish_copies(gpu, result, "read the dev-state from the GPU");
 }
 
 static int view_idle(const struct gpu_view *view)
@@ -163,7 +155,7 @@ int gpu_queues_idle(struct shmd_queues *queues)
 
 /* ---- counts */
 
-/* The ways go back as they came: only this process changes them, and it holds the lock. */
+/* Writes the ways back unchanged: only this process changes them, and it holds the lock. */
 static int clear_counts(const struct gpu_view *view, const struct shmd_dev_route *routes, size_t bytes)
 {
 	struct shmd_gpu *gpu = view->gpu;
@@ -173,10 +165,7 @@ static int clear_counts(const struct gpu_view *view, const struct shmd_dev_route
 	if (r < 0)
 		return r;
 	result = gpu->cuda->copy_in(gpu_view_routes(view), routes, bytes, gpu->stream);
-	if (result == CUDA_OK)
-		result = gpu->cuda->stream_sync(gpu->stream);
-	gpu_leave(gpu);
-	return result == CUDA_OK ? 0 : cuda_fail(gpu->cuda, result, "clear the counts of peers on the GPU");
+	return gpu_finish_copies(gpu, result, "clear the counts of peers on the GPU");
 }
 
 static int take_counts(const struct gpu_view *view, struct shmd_hot *hot, struct shmd_dev_route *buf)

@@ -2,8 +2,8 @@
 /*
  * Memory of GPUs that a NIC reaches: by dmabuf, by addresses that this process registers, or host memory in its place.
  *
- * Each way is tried, the best first, and its failure is the reason for the next. What another way would not mend (quota, a NIC
- * or a daemon that is gone) ends the search.
+ * The library tries each way, the best first, and its failure is the reason for the next. A failure that another way would not
+ * mend (quota, a NIC or a daemon that is gone) ends the search.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static bool takes_dmabuf(const struct shmd_nic_info *info)
 	return false;
 }
 
-/* Whole pages around the range, as CUDA wants them. */
+/* start and end are page-aligned, as CUDA requires. */
 static int export_range(struct shmd_gpu *gpu, uint64_t start, uint64_t end, int *ret_fd)
 {
 	cuda_result result;
@@ -44,8 +44,7 @@ static int export_range(struct shmd_gpu *gpu, uint64_t start, uint64_t end, int 
 	if (r < 0)
 		return r;
 	result = gpu->cuda->range_handle(ret_fd, start, end - start, CUDA_RANGE_DMABUF, 0);
-	gpu_leave(gpu);
-	return result == CUDA_OK ? 0 : cuda_fail(gpu->cuda, result, "no dmabuf");
+	return gpu_finish(gpu, result, "no dmabuf");
 }
 
 static int export_dmabuf(struct shmd_gpu *gpu, const struct shmd_gpu_mr_attr *attr, uint64_t *ret_offset, int *ret_fd)
@@ -94,7 +93,7 @@ static int reg_peermem(struct shmd_nic *nic, const struct shmd_gpu_mr_attr *attr
 	return mr_reg(nic, &mr, reason, ret_mr);
 }
 
-/* In automatic mode both, and then the text has both reasons. */
+/* Automatic mode tries both, and the text of a failure has both reasons. */
 static int reg_ways(struct shmd_gpu *gpu, struct shmd_nic *nic, const struct shmd_gpu_mr_attr *attr, struct shmd_mr **ret_mr)
 {
 	char why[CLIENT_TEXT_BYTES], why_too[CLIENT_TEXT_BYTES];
@@ -113,7 +112,7 @@ static int reg_ways(struct shmd_gpu *gpu, struct shmd_nic *nic, const struct shm
 	return text_fail(r, "%s; no peermem: %s", why, why_too);
 }
 
-/* ---- memory that the caller has ------------------------------------------------------------------------------------ */
+/* ---- the caller's memory ------------------------------------------------------------------------------------ */
 
 static int check_pair(const struct shmd_gpu *gpu, const struct shmd_nic *nic)
 {
@@ -148,7 +147,7 @@ int shmd_gpu_mr_reg(struct shmd_gpu *gpu, struct shmd_nic *nic, const struct shm
 	return r < 0 ? r : reg_ways(gpu, nic, attr, ret_mr);
 }
 
-/* ---- memory of ours ------------------------------------------------------------------------------------------------ */
+/* ---- the library's memory ------------------------------------------------------------------------------------------------ */
 
 struct shmd_gpu_mem {
 	struct list link; /* client->gpu_mems */
@@ -169,7 +168,7 @@ static void free_on_gpu(struct shmd_gpu_mem *mem)
 	gpu_leave(gpu);
 }
 
-/* The same. Host memory is the client's, which frees it when it closes. */
+/* Lock held, or the client is closing, which frees its host memory later. */
 static void gpu_mem_drop(struct shmd_gpu_mem *mem)
 {
 	list_del(&mem->link);
@@ -223,8 +222,7 @@ static int alloc_on_gpu(struct shmd_gpu_mem *mem)
 	r = gpu_enter(gpu);
 	if (!r) {
 		result = gpu->cuda->alloc(&mem->on_gpu, mem->info.bytes);
-		gpu_leave(gpu);
-		r = result == CUDA_OK ? 0 : cuda_fail(gpu->cuda, result, "no memory of the GPU");
+		r = gpu_finish(gpu, result, "no memory of the GPU");
 	}
 	client_unlock(gpu->client);
 	return r;
@@ -264,7 +262,7 @@ static int make_on_host(struct shmd_gpu_mem *mem, struct shmd_nic *nic, const st
 	return mr_reg(nic, &mr, reason, &info->mr);
 }
 
-/* A failed way leaves nothing for the next. */
+/* A failed way leaves nothing behind. */
 static int make(struct shmd_gpu_mem *mem, struct shmd_nic *nic, const struct shmd_gpu_mem_attr *attr)
 {
 	struct shmd_client *client = mem->gpu->client;
@@ -273,7 +271,7 @@ static int make(struct shmd_gpu_mem *mem, struct shmd_nic *nic, const struct shm
 
 	if (attr->mode == SHMD_GPU_MEM_HOST)
 		return make_on_host(mem, nic, attr, "");
-	/* A GPU that is full is no reason to use the host's memory in silence. */
+	/* A full GPU is an error: the library does not use the host's memory in silence. */
 	r = alloc_on_gpu(mem);
 	if (r < 0)
 		return r;
@@ -335,7 +333,7 @@ int shmd_gpu_mem_alloc(struct shmd_gpu *gpu, struct shmd_nic *nic, const struct 
 		return r;
 	r = make(mem, nic, attr);
 	if (r < 0) {
-		/* Nothing is registered, so that this makes no request; its text is not what happened. */
+		/* Nothing is registered, so shmd_gpu_mem_free() makes no request; the text of the first error counts. */
 		text_copy(why, sizeof(why), shmd_error_text());
 		(void)shmd_gpu_mem_free(mem);
 		return text_fail(r, "%s", why);
@@ -346,12 +344,9 @@ int shmd_gpu_mem_alloc(struct shmd_gpu *gpu, struct shmd_nic *nic, const struct 
 
 int shmd_gpu_mem_info(const struct shmd_gpu_mem *mem, struct shmd_gpu_mem_info *ret_info)
 {
-	int r = client_check(mem ? mem->gpu->client : NULL);
+	int r = client_check_out(mem ? mem->gpu->client : NULL, ret_info, "ret_info");
 
-	if (r < 0)
-		return r;
-	if (!ret_info)
-		return text_fail(-EINVAL, "ret_info is NULL");
-	*ret_info = mem->info;
-	return 0;
+	if (!r)
+		*ret_info = mem->info;
+	return r;
 }

@@ -55,6 +55,10 @@ bool gpu_may_call_cuda(const struct shmd_client *client);
 /* Makes the GPU's context current; gpu_leave() brings the caller's own back. */
 int gpu_enter(struct shmd_gpu *gpu);
 void gpu_leave(struct shmd_gpu *gpu);
+/* Leaves the context. 0; or a negative errno, with text, if result is not CUDA_OK. */
+int gpu_finish(struct shmd_gpu *gpu, cuda_result result, const char *what);
+/* The same, after it has waited for the copies on the GPU's stream. */
+int gpu_finish_copies(struct shmd_gpu *gpu, cuda_result result, const char *what);
 /* The last one ends the stream and releases the primary context. */
 void gpu_unref(struct shmd_gpu *gpu);
 

@@ -3,8 +3,8 @@
  * Host memory that a GPU can reach.
  *
  * Host ranges (queue memory, scratch slots, doorbell page, health page, payload) are registered with CUDA once for
- * all GPUs of the client, a "pin"; a GPU's "map" of it holds a reference. A pin was made in the context of one GPU
- * and keeps that GPU's context for as long as it lives, also when the GPU was closed meanwhile. A range is forgotten
+ * all GPUs of the client, a "pin"; a GPU's "map" of it holds a reference. A pin is made in the context of one GPU
+ * and keeps that context for as long as it lives, even after the GPU is closed. A range is forgotten
  * before it is unmapped.
  *
  * All under client->lock.
@@ -71,7 +71,7 @@ static int make_pin(struct shmd_gpu *gpu, void *addr, size_t bytes, unsigned int
 	return 0;
 }
 
-/* The GPU's context is current. The pin is there already when another GPU mapped it. */
+/* The GPU's context is current. If another GPU maps the range, its pin serves. */
 static int make_map(struct shmd_gpu *gpu, void *addr, size_t bytes, unsigned int flags, struct gpu_map **ret_map)
 {
 	struct gpu_map *map = calloc(1, sizeof(*map));
@@ -100,7 +100,6 @@ static int make_map(struct shmd_gpu *gpu, void *addr, size_t bytes, unsigned int
 	return r;
 }
 
-/* Lock held. Where the GPU sees the range; registers it when that was not done yet. */
 int gpu_map_range(struct shmd_gpu *gpu, void *addr, size_t bytes, unsigned int flags, uint64_t *ret_addr)
 {
 	struct gpu_map *map = gpu_find_map(gpu, addr);

@@ -2,8 +2,8 @@
 /*
  * Making a view: a batch's dev-state with the addresses that hold on the GPU, copied to GPU memory.
  *
- * Every range that a dev-qp points into is mapped for the GPU first. Where a GPU cannot reach a NIC's own doorbell page, the
- * daemon rings for it, if the caller left the mode to the daemon.
+ * Every range that a dev-qp points into is mapped for the GPU first. If a GPU cannot reach a NIC's own doorbell page, the
+ * daemon rings for it, provided the caller left the mode to the daemon.
  *
  * All under client->lock.
  */
@@ -12,10 +12,10 @@
 
 #include "libclient/gpu-private.h"
 
-/* How far the GPU's addresses of the ranges that a dev-qp points into lie from this process's. */
+/* For each range that a dev-qp points into: the GPU's address of it minus this process's. */
 struct shifts {
 	uint64_t batch, health, scratch;
-	uint64_t doorbell; /* an address: the page may be another one than when the queues were made */
+	uint64_t doorbell; /* an address: the page may have changed since the queues were made */
 	uint8_t doorbell_mode;
 };
 
@@ -30,8 +30,8 @@ static int map_batch(struct shmd_gpu *gpu, const struct queue_batch *batch, uint
 }
 
 /*
- * A UAR page is I/O memory, which CUDA takes where driver and user may. That of a simulated NIC is ordinary memory. A GPU that
- * reaches neither has the daemon ring for it: lock held, so doorbell and mode are what they are for all that reads them here.
+ * A UAR page is I/O memory, which CUDA maps if driver and user are allowed to. A simulated NIC's page is ordinary memory. For a GPU
+ * that reaches neither, the daemon rings. The lock is held, so page and mode stay the same while this file reads them.
  */
 static int map_doorbell_page(struct shmd_gpu *gpu, const struct shmd_queues *queues, uint64_t *ret_addr)
 {
@@ -43,7 +43,7 @@ static int map_doorbell_page(struct shmd_gpu *gpu, const struct shmd_queues *que
 		return text_fail(-EINVAL, "%s is in doorbell mode cpu (%s), where these queues are not heard from a GPU: "
 				 "create them with gpu_driven = 1", nic->info.name, nic->info.doorbell_reason);
 	if (nic->info.doorbell_mode == SHMD_DOORBELL_UAR_MMAP) {
-		/* A GPU that cannot be used at all says nothing about the page. */
+		/* The failure of a GPU that cannot be used at all is no fault of the page. */
 		r = gpu_enter(gpu);
 		if (r < 0)
 			return r;
@@ -52,7 +52,7 @@ static int map_doorbell_page(struct shmd_gpu *gpu, const struct shmd_queues *que
 		text_copy(why, sizeof(why), shmd_error_text());
 		if (r == -ENOMEM || !r || !gpu_map_range(gpu, nic->page, PAGE_BYTES, 0, ret_addr))
 			return r == -ENOMEM ? r : 0;
-		/* The daemon's thread looks by itself after queues for a GPU alone. */
+		/* The daemon's thread polls only queues that were made for a GPU. */
 		if (!queues->attr.gpu_driven)
 			return text_fail(r, "%s; the daemon can ring for queues of a GPU: create them with gpu_driven = 1", why);
 		r = nic_to_cpu(nic, why);
@@ -95,7 +95,7 @@ static void shift_qp(struct shmd_dev_qp *qp, const struct shifts *by)
 	qp->doorbell_mode = by->doorbell_mode;
 	qp->health_addr += by->health;
 	qp->scratch_addr += by->scratch;
-	/* Nobody wakes a NIC thread from a GPU. */
+	/* A GPU cannot wake a NIC thread. */
 	qp->flags &= ~SHMD_QP_WAKE;
 	qp->nic_page_addr = 0;
 	qp->wake_handle = 0;
@@ -164,10 +164,7 @@ static int view_copy_in(struct gpu_view *view)
 					    peers_bytes, gpu->stream);
 	if (result == CUDA_OK && gpu_view_ways_bytes(view->queues))
 		result = gpu->cuda->set8(gpu_view_routes(view), 0, gpu_view_ways_bytes(view->queues), gpu->stream);
-	if (result == CUDA_OK)
-		result = gpu->cuda->stream_sync(gpu->stream);
-	gpu_leave(gpu);
-	return result == CUDA_OK ? 0 : cuda_fail(gpu->cuda, result, "write the dev-state to the GPU");
+	return gpu_finish_copies(gpu, result, "write the dev-state to the GPU");
 }
 
 static int view_alloc(struct gpu_view *view)
@@ -181,8 +178,7 @@ static int view_alloc(struct gpu_view *view)
 	if (r < 0)
 		return r;
 	result = gpu->cuda->alloc(&view->base, bytes);
-	gpu_leave(gpu);
-	return result == CUDA_OK ? 0 : cuda_fail(gpu->cuda, result, "GPU memory for a dev-state");
+	return gpu_finish(gpu, result, "GPU memory for a dev-state");
 }
 
 int gpu_view_make(struct shmd_gpu *gpu, struct shmd_queues *queues, struct gpu_view **ret_view)
@@ -190,7 +186,7 @@ int gpu_view_make(struct shmd_gpu *gpu, struct shmd_queues *queues, struct gpu_v
 	struct gpu_view *view;
 	int r;
 
-	/* The QP of a peer would be driven through several views. */
+	/* Otherwise several views would drive the QP of a peer. */
 	if (queues->hot && !list_empty(&queues->gpu_views))
 		return text_fail(-EBUSY, "DCIs whose peers may have QPs of their own have one view, and a GPU has it: another "
 					 "one needs a batch and a set of its own (shmd_hot_open)");

@@ -90,14 +90,13 @@ static cuda_address view_qp(const struct gpu_view *view, unsigned int i)
 	return view->base + GPU_VIEW_QPS_OFFSET + (uint64_t)i * sizeof(struct shmd_dev_qp);
 }
 
-/* An ordinary CQ counts on; the GPU that consumed it knows how far. */
+/* The consumer index of an ordinary CQ goes on through a reset; the GPU that consumed it has the current value. */
 static cuda_result view_read_cq_ci(const struct gpu_view *view, unsigned int i, uint64_t *ret_cq_ci)
 {
 	struct shmd_gpu *gpu = view->gpu;
-	cuda_result result = gpu->cuda->copy_out(ret_cq_ci, view_qp(view, i) + offsetof(struct shmd_dev_qp, cq_ci),
-						 sizeof(*ret_cq_ci), gpu->stream);
 
-	return result == CUDA_OK ? gpu->cuda->stream_sync(gpu->stream) : result;
+	return gpu->cuda->copy_out(ret_cq_ci, view_qp(view, i) + offsetof(struct shmd_dev_qp, cq_ci), sizeof(*ret_cq_ci),
+				   gpu->stream);
 }
 
 static cuda_result view_reset(const struct gpu_view *view, unsigned int i)
@@ -111,13 +110,12 @@ static cuda_result view_reset(const struct gpu_view *view, unsigned int i)
 				    sizeof(struct shmd_dev_qp) - MUTABLE_OFFSET, gpu->stream);
 	if (result == CUDA_OK)
 		result = gpu->cuda->set8(view->base + gpu_view_slots_offset(queues) + i * slots, 0, slots, gpu->stream);
-	return result == CUDA_OK ? gpu->cuda->stream_sync(gpu->stream) : result;
+	return result;
 }
 
 int gpu_before_reset(struct shmd_queues *queues, unsigned int i)
 {
 	struct gpu_view *view;
-	cuda_result result;
 	uint64_t cq_ci;
 	int r;
 
@@ -125,10 +123,9 @@ int gpu_before_reset(struct shmd_queues *queues, unsigned int i)
 		r = gpu_enter(view->gpu);
 		if (r < 0)
 			return r;
-		result = view_read_cq_ci(view, i, &cq_ci);
-		gpu_leave(view->gpu);
-		if (result != CUDA_OK)
-			return cuda_fail(view->gpu->cuda, result, "read the dev-state from the GPU");
+		r = gpu_finish_copies(view->gpu, view_read_cq_ci(view, i, &cq_ci), "read the dev-state from the GPU");
+		if (r < 0)
+			return r;
 		if (cq_ci > queues->dev_qps[i].cq_ci)
 			queues->dev_qps[i].cq_ci = cq_ci;
 	}
@@ -138,17 +135,15 @@ int gpu_before_reset(struct shmd_queues *queues, unsigned int i)
 int gpu_after_reset(struct shmd_queues *queues, unsigned int i)
 {
 	struct gpu_view *view;
-	cuda_result result;
 	int r;
 
 	list_for_each_entry(view, &queues->gpu_views, queues_link) {
 		r = gpu_enter(view->gpu);
 		if (r < 0)
 			return r;
-		result = view_reset(view, i);
-		gpu_leave(view->gpu);
-		if (result != CUDA_OK)
-			return cuda_fail(view->gpu->cuda, result, "write the dev-state to the GPU");
+		r = gpu_finish_copies(view->gpu, view_reset(view, i), "write the dev-state to the GPU");
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }

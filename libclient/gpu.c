@@ -55,8 +55,7 @@ static int make_stream(struct shmd_gpu *gpu)
 	if (r < 0)
 		return r;
 	result = gpu->cuda->stream_create(&gpu->stream, CUDA_STREAM_NON_BLOCKING);
-	gpu_leave(gpu);
-	return result == CUDA_OK ? 0 : cuda_fail(gpu->cuda, result, "make a stream");
+	return gpu_finish(gpu, result, "make a stream");
 }
 
 int shmd_gpu_open(struct shmd_client *client, int ordinal, struct shmd_gpu **ret_gpu)
@@ -93,14 +92,11 @@ int shmd_gpu_open(struct shmd_client *client, int ordinal, struct shmd_gpu **ret
 
 int shmd_gpu_info(const struct shmd_gpu *gpu, struct shmd_gpu_info *ret_info)
 {
-	int r = client_check(gpu ? gpu->client : NULL);
+	int r = client_check_out(gpu ? gpu->client : NULL, ret_info, "ret_info");
 
-	if (r < 0)
-		return r;
-	if (!ret_info)
-		return text_fail(-EINVAL, "ret_info is NULL");
-	*ret_info = gpu->info;
-	return 0;
+	if (!r)
+		*ret_info = gpu->info;
+	return r;
 }
 
 /* ---- views of queues ---------------------------------------------------------------------------------------------- */

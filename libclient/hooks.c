@@ -2,7 +2,7 @@
 /*
  * Hooks of the device functions' C build, and waiting for a descriptor.
  *
- * kernels/dev makes no system call; where a CPU thread waits or must wake a sleeping NIC thread it calls these.
+ * kernels/dev makes no system call; it calls these functions to wait, and to wake a sleeping NIC thread.
  * Waiting spins first, because most completions come within a microsecond; then yields, so that more processes
  * than cores make progress; then sleeps for growing times, so that a long wait costs nothing. No state, any
  * thread.

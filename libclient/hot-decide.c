@@ -17,7 +17,7 @@ static bool comes_before(const struct ranking *ranking, unsigned int i, uint64_t
 	return ranking->at[i].peer < peer;
 }
 
-/* Keeps the first `max` of all that were ever put in. */
+/* Keeps the `max` busiest of all that it is given. */
 static void rank(struct ranking *ranking, unsigned int max, uint64_t posts, uint32_t peer)
 {
 	unsigned int i = ranking->n;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which peers deserve a QP of their own: a pure function of the operations of an interval and of who has one.
+ * Which peers deserve a QP of their own: a pure function of the operations in an interval and of the peers that have one.
  *
- * A peer gets hot with min_posts operations, and cools below half of that; in between all stays. The busiest come first; when
+ * A peer gets hot at min_posts operations, and cools below half of that; in between nothing changes. The busiest come first; when
  * there is no room, a peer with more than twice the operations takes the place of the least busy. Without operations no peer
  * is hot. Equal numbers: the lower index first, so that the answer depends on nothing else.
  */
@@ -17,7 +17,7 @@ struct hot_rules {
 };
 
 /*
- * routes	n_peers of them, of which n_posts is looked at
+ * routes	n_peers of them; only n_posts is read
  * hot		n_hot different peers, at most max_peers, that have a QP now
  * ret_changes	room for 2 * max_peers; those to retire come first. Returns how many.
  */

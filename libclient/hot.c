@@ -2,10 +2,10 @@
 /*
  * Hot peers: a table of ways, and the RC QPs that some of its peers have.
  *
- * Who gets one is decided by hot-decide.c, made by the caller, and bounded by the slots. A QP is a batch of queues of its
- * own, so GPUs, teardown and quota know nothing new. A way changes only while nothing is under way by the one that is left.
- * Slots are one thread's at a time; what GPUs, queues_free() and the daemon's lists see too is changed
- * with the client's lock held.
+ * hot-decide.c decides which peers get one, the caller makes it, and the slots bound their number. A QP is a batch of queues of its
+ * own, so GPUs, teardown and quota need nothing new. A way changes only while nothing is under way on the old one.
+ * One thread uses a set at a time; it holds the client's lock to change the fields that GPUs, queues_free() and the counts
+ * of peers read.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -164,7 +164,7 @@ int shmd_hot_posts(struct shmd_hot *hot, uint32_t peer, uint64_t *ret_n_posts)
 	return r;
 }
 
-/* The interval's numbers, away from threads that go on counting; they stand still while they are judged. */
+/* Takes the counts of the interval, so that they do not change while hot_decide() judges them. */
 static struct shmd_dev_route *end_interval(struct shmd_hot *hot)
 {
 	struct shmd_dev_route *counts = calloc(hot->n_peers, sizeof(*counts));
@@ -201,7 +201,7 @@ int shmd_hot_decide(struct shmd_hot *hot, struct shmd_hot_change *ret_changes, u
 
 /* ---- a pair */
 
-/* Looks to posters and kernels as the DCIs do. */
+/* The QP has the properties of the DCIs, so that posters and kernels use it in the same way. */
 static int make_qp(struct shmd_hot *hot, struct hot_slot *slot, uint32_t peer)
 {
 	const struct shmd_queues_attr *dci = &hot->dcis->attr;
@@ -277,7 +277,7 @@ int shmd_hot_accept(struct shmd_hot *hot, uint32_t peer, const struct shmd_addr 
 
 /* ---- ways */
 
-/* The host's view: of every QP of a batch. One that failed carries out nothing more. */
+/* In the host's view, every QP of the batch is idle. A QP that failed counts as idle. */
 static int host_idle(const struct shmd_queues *queues)
 {
 	for (unsigned int i = 0; i < queues->attr.n_qps; i++) {
@@ -321,7 +321,7 @@ static void set_used_slots(struct shmd_hot *hot, uint64_t used)
 		hot->slots[i].is_used = used >> i & 1;
 }
 
-/* Lock held. What a GPU was not told of is not so, and is taken back where it was told. */
+/* Lock held. If one view cannot be written, all go back to the ways before. */
 static int set_ways(struct shmd_hot *hot, uint64_t used)
 {
 	uint64_t before = used_slots(hot);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why a socket cannot be used, and what to do about it: in words that fit the socket that was asked for and this machine.
+ * The reason why a socket cannot be used, and advice, in words that fit the socket and this machine.
  *
- * Looks at the file system and the user database after a failure, and nowhere else. Any thread.
+ * Reads the file system and the user database after a failure, and nothing else. Any thread.
  */
 #include <errno.h>
 #include <grp.h>
@@ -19,7 +19,7 @@
 #define NAME_BYTES 64
 #define SYSTEMD_RUNS "/run/systemd/system" /* sd_booted(3) */
 
-/* The path as a shell takes it for one word. */
+/* Quotes the path as one word of a shell. */
 static void quote(const char *path, char *buf, size_t size)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-:@%=,";

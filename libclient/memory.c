@@ -2,10 +2,10 @@
 /*
  * Memory that can be handed to the daemon: sealed memfds.
  *
- * A memfd that may shrink would let its owner fault whoever else maps it, so it is sealed against that before
- * anyone else sees it. Adopting moves memory that exists already: its contents go into a memfd that then takes
- * its place at the same addresses. The copy is complete before the range is touched, and is put back when the
- * kernel refuses the exchange.
+ * If a memfd could shrink, its owner could make every other process that maps it fault, so the library seals it before
+ * another process gets it. Adopting moves existing memory: its contents go into a memfd that then takes
+ * its place at the same addresses. The copy is complete before the range is touched; if the kernel refuses the exchange, the
+ * library restores the range.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -38,7 +38,7 @@ int mem_fd_new(size_t bytes)
 	_cleanup_close_ int fd = -1;
 	int r;
 
-	/* Some systems refuse a memfd that could be executed, older kernels do not know the flag. */
+	/* Some systems refuse a memfd that could be executed; older kernels do not know the flag. */
 	fd = memfd_create("shmd-mem", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
 	if (fd < 0 && errno == EINVAL)
 		fd = memfd_create("shmd-mem", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -248,7 +248,7 @@ void shmd_mem_free(struct shmd_mem *mem)
 	if (!mem)
 		return;
 	client = mem->client;
-	/* In a forked child the lock may be held by nobody; the child's copy goes with shmd_client_close(). */
+	/* In a forked child the lock may be held for ever; the child's copy goes with shmd_client_close(). */
 	if (client->pid != getpid())
 		return;
 	client_lock(client);

@@ -4,8 +4,8 @@
  *
  * The daemon keeps a mapping or reference of its own, so an MR outlives the descriptor it was made from.
  *
- * Addresses without a descriptor (SHMD_MEM_PEERMEM) are registered here, and the daemon is told the kernel's handle: from then
- * on the region is the daemon's to end, as any other. One that it refuses is ended here.
+ * The library registers addresses without a descriptor (SHMD_MEM_PEERMEM) itself and sends the daemon the kernel's handle: from
+ * then on the daemon ends the region, like any other. The library ends a region that the daemon refuses.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -83,7 +83,7 @@ const char *mr_peer_module(void)
 	return NULL;
 }
 
-/* The module decides nothing: some kernels pin memory of a GPU without one. It explains why the kernel did not. */
+/* A hint only: some kernels pin memory of a GPU without such a module. */
 static int fail_pin(int err, const struct shmd_mr_attr *attr)
 {
 	const char *module = mr_peer_module();
@@ -108,8 +108,8 @@ static int reg_here(const struct shmd_nic *nic, const struct shmd_mr_attr *attr,
 }
 
 /*
- * The daemon that follows one that died destroys what no record names, so a region that was not told yet: then its handle is
- * nobody's, or another region's. It is made again.
+ * A daemon that takes over destroys regions that no record names. If it destroyed one before it read the request, the handle
+ * names no region, or another one: the library makes the region again.
  */
 #define MAX_TRIES 3
 
@@ -119,8 +119,8 @@ static bool is_lost(int err)
 }
 
 /*
- * The daemon did not take it. After a time-out it may do so yet, and without a daemon nobody knows: then it ends with the
- * context.
+ * The daemon did not take the region. After a time-out it still may, and without a daemon the outcome is unknown: then the region
+ * ends with the context.
  */
 static void take_back(const struct shmd_nic *nic, uint32_t handle, int err)
 {
@@ -158,7 +158,7 @@ static int reg_own(struct shmd_nic *nic, const struct shmd_mr_attr *attr, struct
 
 static int call_reg(struct shmd_nic *nic, const struct shmd_mr_attr *attr, struct request *call)
 {
-	/* Where sealing fails the daemon's answer says what is missing. */
+	/* If sealing fails, the daemon's answer says what is missing. */
 	if (attr->kind == SHMD_MEM_MEMFD)
 		(void)mem_seal(attr->fd, F_SEAL_SHRINK);
 	if (attr->kind != SHMD_MEM_PEERMEM)
@@ -245,14 +245,11 @@ shmd_be32 shmd_mr_rkey_be(const struct shmd_mr *mr)
 
 int shmd_mr_info(const struct shmd_mr *mr, struct shmd_mr_info *ret_info)
 {
-	int r = client_check(mr ? mr->nic->client : NULL);
+	int r = client_check_out(mr ? mr->nic->client : NULL, ret_info, "ret_info");
 
-	if (r < 0)
-		return r;
-	if (!ret_info)
-		return text_fail(-EINVAL, "ret_info is NULL");
-	*ret_info = mr->info;
-	return 0;
+	if (!r)
+		*ret_info = mr->info;
+	return r;
 }
 
 int shmd_mr_dereg(struct shmd_mr *mr)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NICs: what there are, and opening one for this session.
+ * NICs: listing them, and opening one for this session.
  *
- * An open NIC is a doorbell page mapped for writing, a page that says whether its thread sleeps mapped for
- * reading, and an eventfd to wake it. Descriptors of the two pages are closed once they are mapped. The
+ * An open NIC has a doorbell page mapped for writing, a page mapped for reading that says whether its thread sleeps,
+ * and an eventfd to wake it. The descriptors of the two pages are closed once they are mapped. The
  * daemon's side of a NIC, its context, ends with the session only.
  *
- * In mode uar-mmap the page is the NIC's own, which this process or its GPU may not be able to use: the daemon is told
- * why, and gives a page of mode cpu instead. Queues that ring the page of before go on, so that stays mapped.
+ * In mode uar-mmap the page is the NIC's own. If this process or its GPU cannot use it, the library reports the reason, and the
+ * daemon gives a page of mode cpu instead. Older queues go on ringing the former page, so that stays mapped.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -134,7 +134,7 @@ static int map_doorbell(struct request *call, struct doorbell *ret_doorbell)
 	return r;
 }
 
-/* What the daemon answered is the NIC's doorbell from now on. */
+/* From now on the daemon's answer is the NIC's doorbell. */
 static void take_doorbell(struct shmd_nic *nic, const struct msg_nic_open_rep *rep, const struct doorbell *doorbell)
 {
 	pthread_mutex_lock(&nic->doorbell_lock);
@@ -180,8 +180,8 @@ int nic_to_cpu(struct shmd_nic *nic, const char *why)
 }
 
 /*
- * In mode uar-mmap the page's descriptor is that of the NIC's context, by which this process may register memory itself. Kept
- * beside the mapping, also when the page is of no use; without it, for lack of descriptors, such memory is refused.
+ * In mode uar-mmap the page's descriptor is that of the NIC's context, by which this process may register memory itself. The
+ * library keeps it even if the page is of no use; if no descriptor is free, it refuses such memory.
  */
 static void keep_command_fd(struct shmd_nic *nic, const struct request *call)
 {
@@ -193,7 +193,7 @@ static void keep_command_fd(struct shmd_nic *nic, const struct request *call)
 	nic->pd = rep->pd - 1;
 }
 
-/* The first time. Where the page cannot be mapped there is another mode, but not with another reason to fail. */
+/* If the page of mode uar-mmap cannot be mapped, mode cpu may work. Other errors end the call. */
 static int open_doorbell(struct shmd_nic *nic, struct request *call)
 {
 	const struct msg_nic_open_rep *rep = &call->rep.nic_open_rep;
@@ -259,11 +259,9 @@ int shmd_nic_open(struct shmd_client *client, const struct shmd_nic_attr *attr, 
 	int r;
 
 	request_init(&call, MSG_NIC_OPEN_REQ, MSG_NIC_OPEN_REP);
-	r = client_check(client);
+	r = client_check_out(client, ret_nic, "ret_nic");
 	if (r < 0)
 		return r;
-	if (!ret_nic)
-		return text_fail(-EINVAL, "ret_nic is NULL");
 	r = fill_open(&call.req.nic_open_req, attr);
 	if (!r)
 		r = request_call(client, &call);
@@ -281,12 +279,10 @@ int shmd_nic_open(struct shmd_client *client, const struct shmd_nic_attr *attr, 
 int shmd_nic_info(const struct shmd_nic *nic, struct shmd_nic_info *ret_info)
 {
 	pthread_mutex_t *lock;
-	int r = client_check(nic ? nic->client : NULL);
+	int r = client_check_out(nic ? nic->client : NULL, ret_info, "ret_info");
 
 	if (r < 0)
 		return r;
-	if (!ret_info)
-		return text_fail(-EINVAL, "ret_info is NULL");
 	lock = (pthread_mutex_t *)&nic->doorbell_lock;
 	pthread_mutex_lock(lock);
 	*ret_info = nic->info;

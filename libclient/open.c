@@ -2,8 +2,9 @@
 /*
  * Finding the daemon and connecting to it.
  *
- * A daemon that dies between taking a connection and answering Hello leaves a client without a session, which no other daemon knows
- * of: it connects anew, and waits at the socket for the next one. Whoever is not let in is told so, and does not try again.
+ * A daemon that dies between accepting a connection and answering Hello leaves the client without a session, and the next daemon
+ * has none to take over: the client connects anew, and waits at the socket for that daemon. A client that is refused does not try
+ * again.
  */
 #include <stdlib.h>
 #include <string.h>

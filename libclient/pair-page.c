@@ -83,10 +83,10 @@ int pair_page_map(const struct pair_entry *entry, int fd, const struct pair_page
 	if (entry->version != PAIR_VERSION || entry->data_bytes > SHMD_PAIR_DATA_BYTES ||
 	    size_overflows(entry->n_qps, entry->data_bytes, &size))
 		return -EPROTO;
-	/* A file that may shrink ends its reader with SIGBUS. */
+	/* A file that shrinks would end its reader with SIGBUS. */
 	if (seals < 0 || (seals & wanted) != wanted || fstat(fd, &st) < 0 || (uint64_t)st.st_size < size)
 		return -EPROTO;
-	/* munmap() refuses the size of an entry where pages are huge, and the mapping would stay. */
+	/* With huge pages munmap() would refuse the size of the entry, and the mapping would stay. */
 	if (fstatfs(fd, &fs) < 0 || (uint32_t)fs.f_type == HUGETLBFS_MAGIC)
 		return -EPROTO;
 	page = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);

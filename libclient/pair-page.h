@@ -2,8 +2,8 @@
 /*
  * The page that one side of a pair publishes for the other, and the entry that leads to it.
  *
- * The page is a memfd of its owner, sealed so that nobody else can write or resize it: the reader trusts no number in it, and takes
- * sizes from the entry, which the daemon has copied. pair_page_map() compares the entry with the file before it maps it.
+ * The page is a memfd of its owner, sealed so that no other process can write or resize it. The reader trusts no number in it, and
+ * takes sizes from the entry, which the daemon has copied. pair_page_map() compares the entry with the file before it maps it.
  */
 #ifndef SHMEMCLIENT_PAIR_PAGE_H
 #define SHMEMCLIENT_PAIR_PAGE_H
@@ -13,7 +13,7 @@
 
 #include <shmemclient.h>
 
-/* Published data. Both sides are of one machine, so numbers are native. */
+/* Published data. Both sides run on one machine, so numbers are native. */
 struct pair_entry {
 	uint32_t version; /* PAIR_VERSION */
 	uint32_t n_qps;
@@ -36,10 +36,10 @@ struct pair_page {
 	struct shmd_addr addrs[]; /* n_qps, then data_bytes of data */
 };
 
-/* A page with a copy of data, mapped for writing here alone; addrs are the caller's to fill. Errors have a text. */
+/* A page with a copy of data, mapped for writing here alone; the caller fills in addrs. Errors have a text. */
 int pair_page_new(unsigned int n_qps, const void *data, size_t bytes, struct pair_page **ret_page, struct pair_entry *ret_entry,
 		  int *ret_fd);
-/* A peer's page. -EPROTO: not what the entry says. No text. */
+/* A peer's page. -EPROTO, without text: it does not match the entry. */
 int pair_page_map(const struct pair_entry *entry, int fd, const struct pair_page **ret_page);
 /* NULL is allowed. */
 void pair_page_unmap(const struct pair_page *page, unsigned int n_qps, size_t bytes);
@@ -49,7 +49,7 @@ const void *pair_page_data(const struct pair_page *page, unsigned int n_qps);
 void pair_page_set(struct pair_page *page, enum pair_state state, const char *why);
 /* Also copies the reason of PAIR_GAVE_UP, as printable text. */
 enum pair_state pair_page_state(const struct pair_page *page, char why[252]);
-/* Before the state changes: the call whose page the owner uses. A state of PAIR_CONNECTED is for that call alone. */
+/* Set before the state: the call whose page the owner uses. PAIR_CONNECTED is for that call alone. */
 void pair_page_answer(struct pair_page *page, uint64_t nonce);
 uint64_t pair_page_answers(const struct pair_page *page);
 

@@ -9,10 +9,10 @@
  * Calls follow one another under the same tag, so a side may find the page of a peer's call that is not over yet. Each page names
  * the entry that its owner uses ("answers"): a page that answers another call is stale, and the side waits for the next one.
  *
- * A peer that ends takes its entry with it. So the waiting side asks the daemon now and then whether the entry is still there and
- * is the same; then it looks at the page once more, since a peer that succeeded takes its entry back too.
+ * The entry of a peer ends with its session. So the waiting side asks the daemon now and then whether the same entry is still
+ * there; if not, it looks at the page once more, since a peer that succeeded takes its entry back too.
  *
- * Entries have a world of their own, made of the caller's world and the tag, and meet nothing that the caller publishes.
+ * Entries have a world of their own, made of the caller's world and the tag, and never meet those that the caller publishes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ struct job {
 	const struct shmd_pair_attr *attr;
 	struct shmd_world world;
 	uint64_t timeout_nsec, deadline;
-	bool is_silent; /* the daemon: it has not answered a request of the clean-up */
+	bool is_silent; /* the daemon has not answered a request of the clean-up */
 	unsigned int n;
 	struct end *ends;
 };
@@ -65,7 +65,7 @@ static uint64_t time_left(const struct job *job)
 	return now < job->deadline ? job->deadline - now : 0;
 }
 
-/* ---- what the caller wants */
+/* ---- arguments */
 
 static int check_pair(const struct shmd_queues *queues, const struct shmd_pair *pair, unsigned int n_qps)
 {
@@ -111,7 +111,7 @@ static int job_init(struct job *job, struct shmd_queues *queues, const struct sh
 
 /* ---- the steps */
 
-/* An entry of this session may be left of a call that timed out; it is of no use to anybody. */
+/* An earlier call that timed out may have left an entry of this session; no side needs it. */
 static int publish_again(struct job *job, struct end *end, const struct pair_entry *entry, int fd)
 {
 	for (const struct end *other = job->ends; other < end; other++)
@@ -174,7 +174,7 @@ static int map_peer(struct job *job, struct end *end)
 	return r < 0 ? text_fail(r, "the page that PE %u published: %s", end->pair->pe, strerror(-r)) : 0;
 }
 
-/* The page belongs to a call that cannot connect with this one, and that is still to end. */
+/* The page belongs to an earlier call, which has not ended yet and cannot connect with this one. */
 static bool is_stale(const struct end *end)
 {
 	char why[sizeof(end->peer->why)];
@@ -206,7 +206,7 @@ static int fetch(struct job *job, struct end *end)
 
 	if (r < 0)
 		return r;
-	/* First, so that the peer reads a reason to give up, too. */
+	/* First, so that the peer can read the reason if this side gives up. */
 	pair_page_answer(end->own, end->peer_entry.nonce);
 	if (end->peer_entry.n_qps != end->n_qps)
 		return text_fail(-EINVAL, "PE %u pairs %u QPs, and PE %u pairs %u", pair->pe, end->peer_entry.n_qps,
@@ -253,7 +253,7 @@ static int look(const struct end *end)
 	}
 }
 
-/* Asks the daemon, too, whether the peer is there. */
+/* Asks the daemon whether the peer is still there, too. */
 static int look_closely(const struct job *job, const struct end *end)
 {
 	struct pair_entry entry;
@@ -261,7 +261,7 @@ static int look_closely(const struct job *job, const struct end *end)
 
 	if (fetched < 0 && fetched != -ENOENT && fetched != -ENOBUFS)
 		return fetched;
-	/* The entry that is gone, or is another, may be that of a peer which has connected since. */
+	/* The peer may have connected since, and then taken its entry back or published the next. */
 	r = look(end);
 	if (r == -EAGAIN && (fetched < 0 || entry.nonce != end->peer_entry.nonce))
 		return text_fail(-ECONNABORTED, "PE %u ended before it was connected", end->pair->pe);
@@ -290,16 +290,16 @@ static int await(const struct job *job, const struct end *end)
 	}
 }
 
-/* ---- the end of it */
+/* ---- ending */
 
-/* Each request to a daemon that does not answer lasts as long as the client's time limit: one of them is enough. */
+/* A request to a silent daemon takes the client's whole time limit: the clean-up makes only one. */
 static int clean_up(struct job *job, int r)
 {
 	job->is_silent |= r == -ETIMEDOUT;
 	return r;
 }
 
-/* A QP that could not be connected: did this call move it? One in RTS belongs to a connection of before. */
+/* Whether this call moved a QP that it could not connect. A QP in RTS belongs to an earlier connection. */
 static bool is_half_way(struct job *job, unsigned int qp)
 {
 	struct shmd_qp_info info;
@@ -316,7 +316,7 @@ static void reset_qps(struct job *job, struct end *end)
 		(void)clean_up(job, shmd_queues_modify(job->queues, end->pair->first + i, SHMD_QP_RST));
 }
 
-/* Peers that wait for this side read why in its page, which comes before the entry is gone. */
+/* Waiting peers read the reason in this side's page, which is written before the entry is taken back. */
 static void give_up(struct job *job, const char *why)
 {
 	for (unsigned int i = 0; i < job->n; i++)
@@ -344,7 +344,7 @@ static int run(struct job *job)
 {
 	int r = 0;
 
-	/* All of them first: no peer waits for another one's turn. */
+	/* Every page first, so that no peer waits for another one. */
 	for (unsigned int i = 0; !r && i < job->n; i++)
 		r = publish(job, &job->ends[i]);
 	for (unsigned int i = 0; !r && i < job->n; i++) {
@@ -367,7 +367,7 @@ int shmd_pair_connect(struct shmd_queues *queues, const struct shmd_pair_attr *a
 	r = job_init(&job, queues, attr, pairs, n);
 	if (!r)
 		r = run(&job);
-	/* Later failures say less than the first one, and success leaves the text of before. */
+	/* The first failure says most, and success leaves the earlier text. */
 	if (r < 0) {
 		text_copy(why, sizeof(why), shmd_error_text());
 		give_up(&job, why);

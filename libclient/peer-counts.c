@@ -13,7 +13,7 @@ void peers_count(struct shmd_nic *nic, struct msg_peer_resolve_req *req)
 	list_for_each_entry(queues, &nic->client->queues, link) {
 		unsigned int n_rc = 0;
 
-		/* Others may be half made. */
+		/* Batches without a table may be half made. */
 		if (queues->nic != nic || !queues->peers)
 			continue;
 		for (unsigned int i = 0; queues->hot && i < queues->hot->n_slots; i++)

@@ -2,7 +2,7 @@
 /*
  * Sharing between processes of one user: a descriptor and a few bytes under (world, PE, slot).
  *
- * The daemon answers a fetch at once, so waiting for something that is not published yet is asking again, at
+ * The daemon answers a fetch at once. To wait for an entry, the library asks again, at
  * first quickly, then every two milliseconds, without holding the lock.
  */
 #include <string.h>
@@ -120,7 +120,7 @@ int shmd_fetch(struct shmd_client *client, const struct shmd_world *world, uint3
 	text_copy(before, sizeof(before), shmd_error_text());
 	for (;;) {
 		r = fetch_once(client, &key, data, bytes ? bytes : &none, ret_fd);
-		/* Success leaves the text alone, also after looks in vain. */
+		/* Success leaves the text alone, even after failed tries. */
 		if (!r)
 			return text_fail(0, "%s", before);
 		if (r != -ENOENT || nsec_now() >= deadline)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Batches of queues: what the caller asks for, split into requests the daemon takes, and the memory mapped.
+ * Batches of queues: the caller's wishes, split into requests that the daemon takes, and mapping the memory.
  *
  * Every QP has a send CQ of its own, collapsed or ordinary, and an ordinary receive CQ of its own where it has
  * a receive queue. In each request the send CQs come first, then the receive CQs, in the order of the QPs. All
- * requests of one batch but the last have the same number of QPs. What the daemon answers is checked against
+ * requests of one batch but the last have the same number of QPs. The daemon's answer is checked against
  * the mapping before any address is made of it.
  */
 #include <inttypes.h>
@@ -22,7 +22,7 @@
 #define CQ_FLAG_OVERRUN_IGNORE 2u
 #define QP_FLAG_GPU_DRIVEN 1u
 
-/* ---- what is asked for */
+/* ---- the request */
 
 static bool is_power_of_two(uint32_t n)
 {
@@ -40,14 +40,14 @@ static void fill_defaults(struct shmd_queues_attr *attr)
 		attr->sq_wqebbs = 256;
 	if (!attr->rq_stride_bytes)
 		attr->rq_stride_bytes = SHMD_DS_BYTES;
-	/* The send ring starts on a WQEBB behind the receive ring, so that has 64 bytes at least. */
+	/* The send ring starts on a WQEBB behind the receive ring, which has 64 bytes at least. */
 	if (is_power_of_two(attr->rq_wqes) && (uint64_t)attr->rq_wqes * attr->rq_stride_bytes < SHMD_WQEBB_BYTES)
 		attr->rq_wqes = SHMD_WQEBB_BYTES / attr->rq_stride_bytes;
 	if (!attr->recv_cq_entries)
 		attr->recv_cq_entries = attr->rq_wqes;
 	if (!attr->qp_type)
 		attr->qp_type = SHMD_QP_TYPE_RC;
-	/* Nobody does anything to a DCI. */
+	/* A DCI has no peers that could access anything. */
 	if (!attr->access && attr->qp_type == SHMD_QP_TYPE_RC)
 		attr->access = ACCESS_REMOTE;
 	if (!attr->mem_kind)
@@ -122,7 +122,7 @@ static void fill_specs(const struct shmd_queues_attr *attr, unsigned int n, stru
 	specs->n_qps = 1;
 }
 
-/* QPs in one request, as many as the daemon and a packet allow. */
+/* QPs in one request: as many as the daemon and a packet allow. */
 static unsigned int qps_per_request(const struct shmd_nic *nic)
 {
 	unsigned int n = nic->client->limits.max_qps_per_request;
@@ -193,7 +193,7 @@ static bool cq_fits(const struct queue_batch *batch, const struct msg_cq_info *c
 	       range_fits(cq->dbrec_offset, sizeof(struct shmd_dbrec), batch->mem_bytes);
 }
 
-/* The answer has the queues that were asked for, in their order, inside the memory. */
+/* The answer has the requested queues, in their order, inside the memory. */
 static bool batch_is_sound(const struct queue_batch *batch, const struct shmd_queues_attr *attr,
 			   const struct msg_queue_create_rep *rep)
 {

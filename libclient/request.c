@@ -2,14 +2,14 @@
 /*
  * Requests and their replies.
  *
- * One request is under way at a time; the lock is held from its packet to its reply, and waiting for it counts against
- * the time limit. Whatever else arrives meanwhile is judged here: events go to the queue, the reply of a request that
- * timed out earlier is dropped and its descriptors closed. What cannot be read, does not match its descriptors or
- * answers with another kind ends the client: after that nobody could know what a number means. The socket does not
+ * One request is under way at a time; its thread holds the lock from the packet to the reply, and waiting for the lock counts
+ * against the time limit. Other packets that arrive meanwhile are handled here: events go to the queue; the reply of a request that
+ * timed out earlier is dropped, and its descriptors are closed. A packet that cannot be read, does not match its descriptors or
+ * is a reply of another kind ends the client, because later numbers would have no meaning. The socket does not
  * block; waiting is poll() up to the client's time limit.
  *
- * When another daemon has taken the session over, and nothing is left to read of what the former one sent, the request is
- * sent again under its number. If both copies were read the second reply comes late, and is dropped like any other.
+ * After another daemon has taken the session over, and the last packet of the former one is read, the request is
+ * sent again under its number. If both daemons answer, the second reply comes late and is dropped like any other.
  */
 #include "libclient/request.h"
 
@@ -54,7 +54,7 @@ int request_take_fd(struct request *call, uint32_t index)
 	return fd;
 }
 
-/* The connection has ended, by whomever. */
+/* Either side has ended the connection. */
 static int die_by_hangup(struct shmd_client *client)
 {
 	char text[CLIENT_TEXT_BYTES];
@@ -71,7 +71,7 @@ static int recv_packet(struct shmd_client *client, size_t *ret_bytes, struct fdl
 {
 	int r = framing_recv(client->sock, client->buf, FRAMING_MAX_PACKET_BYTES, ret_bytes, fds);
 
-	/* A reset socket reports its error once before the packets that still lie in it: they may say why. */
+	/* A reset socket reports its error once, before the packets that still lie in it, which may say why. */
 	if (r == -ECONNRESET)
 		r = framing_recv(client->sock, client->buf, FRAMING_MAX_PACKET_BYTES, ret_bytes, fds);
 	if (r == -ECONNRESET || r == -EPIPE)
@@ -84,7 +84,7 @@ static int recv_packet(struct shmd_client *client, size_t *ret_bytes, struct fdl
 }
 
 /*
- * Next message, its descriptors in *fds. -EAGAIN when none is there, -ENOSYS for a body this version does not
+ * The next message, its descriptors in *fds. -EAGAIN if none has arrived, -ENOSYS for a body that this version does not
  * know (the id is valid), else the dead error.
  */
 static int read_message(struct shmd_client *client, struct msg *ret_msg, struct fdlist *fds)
@@ -124,7 +124,7 @@ static void take_event(struct shmd_client *client, const struct msg_event *event
 	if (event->kind != MSG_EVENT_SESSION_END)
 		return;
 	client_set_health(client->health, SHMD_HEALTH_SESSION_ENDED);
-	/* Not a session yet: as if it had hung up, since the next one may be there in a moment. */
+	/* There is no session yet: the same as a hang-up, since the next daemon may start in a moment. */
 	if (client->restart.in_hello && event->detail == SHMD_STATUS_SHUTDOWN) {
 		client_die(client, -ECONNRESET, "shmemd stopped before it had opened the session");
 		return;
@@ -166,13 +166,13 @@ int request_drain(struct shmd_client *client)
 	return 0;
 }
 
-/* Why it takes so long, for the end of a sentence. */
+/* The reason for a delay, for the end of a sentence. */
 static const char *why_late(const struct shmd_client *client)
 {
 	return restart_is_away(&client->restart) ? ": it died and is not back yet" : "";
 }
 
-/* Under the number that it has. */
+/* Keeps the id of the request. */
 static int send_request(struct shmd_client *client, struct request *call, uint64_t deadline)
 {
 	unsigned int n_fds = call->fd >= 0 ? 1 : 0;
@@ -195,7 +195,7 @@ static int send_request(struct shmd_client *client, struct request *call, uint64
 			return text_fail(-ETIMEDOUT, "shmemd takes no requests%s", why_late(client));
 	}
 	if (r == -EPIPE || r == -ECONNRESET) {
-		/* Its last words may still lie in the socket. */
+		/* The daemon's last words may still lie in the socket. */
 		r = request_drain(client);
 		return r ? r : die_by_hangup(client);
 	}
@@ -204,7 +204,7 @@ static int send_request(struct shmd_client *client, struct request *call, uint64
 	return 0;
 }
 
-/* Nothing more to read: waits, or sends it once more to a daemon that may not know of it. */
+/* Nothing more to read: waits, or repeats the request for a new daemon, which may not have it. */
 static int wait_or_repeat(struct shmd_client *client, struct request *call, uint64_t deadline)
 {
 	if (call->n_restarts != restart_count(&client->restart))
@@ -215,7 +215,7 @@ static int wait_or_repeat(struct shmd_client *client, struct request *call, uint
 	return 0;
 }
 
-/* Until a message with the id of r->req is in r->rep. */
+/* Returns 0 with the message of the id of call->req in call->rep. */
 static int await_reply(struct shmd_client *client, struct request *call, uint64_t deadline)
 {
 	struct msg msg;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A daemon that died while somebody keeps the connection open, and the next one.
+ * A daemon that dies while the service manager keeps the connection open, and the next daemon.
  *
- * Hello brings a socket that hangs up when the daemon dies. From then on the watcher waits for ResumedEvent, the grace long,
- * and gives up after it: it closes the connection, and all the rest is as if that had broken. Whoever reads the event from the
- * socket, in a request or the watcher, puts the new one in the place of the old one, under the same number, so that no
+ * Hello brings a socket that hangs up when the daemon dies. The watcher then waits for ResumedEvent for the grace, and gives up
+ * after it: it closes the connection, and everything goes on as if the connection had broken. The thread that reads the event, in a
+ * request or the watcher, puts its new socket in the place of the old one, under the same number, so that no
  * descriptor is closed while the watcher sleeps on it.
  *
- * A client that is told so before its Hello is answered says Hello once more: the daemon that died had the session, and had not
- * answered. One whose connection ends before that has no session: it connects anew (open.c).
+ * A client that gets the event before the answer to its Hello repeats Hello: the daemon that died had the session, and had not
+ * answered. A client whose connection ends before that has no session: it connects anew (open.c).
  *
- * `state` decides between the two: one number that counts the restarts and has a bit for "given up", changed by
- * compare-and-swap. What comes after that bit is set changes nothing.
+ * `state` decides between restart and giving up: one number that counts the restarts and has a bit for "given up", changed by
+ * compare-and-swap. A restart after that bit is set changes nothing.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -89,7 +89,7 @@ bool restart_give_up(struct restart *restart, uint32_t seen)
 					   __ATOMIC_ACQUIRE);
 }
 
-/* Lock held: nobody else counts. */
+/* Lock held: no other thread counts. False: the watcher has given up. */
 static bool count_restart(struct restart *restart)
 {
 	uint32_t seen = restart_state(restart);

@@ -24,9 +24,16 @@ int client_check(const struct shmd_client *client)
 	return 0;
 }
 
+int client_check_out(const struct shmd_client *client, const void *out, const char *name)
+{
+	int r = client_check(client);
+
+	return r < 0 || out ? r : text_fail(-EINVAL, "%s is NULL", name);
+}
+
 /*
- * Mutexes know the wall clock only, or not everywhere, and that may be set: it is trusted for a slice at a time, and
- * the deadline is judged by the clock that only goes forward.
+ * Not every C library has timed mutexes on the monotonic clock, and the wall clock may be set: the wait trusts it for a slice at a
+ * time, and the monotonic clock decides about the deadline.
  */
 int client_lock_until(struct shmd_client *client, uint64_t deadline_nsec)
 {
@@ -44,7 +51,7 @@ int client_lock_until(struct shmd_client *client, uint64_t deadline_nsec)
 	}
 }
 
-/* What is final stays; all is well and "port down", which the daemon may set and clear meanwhile, give way. */
+/* Final values stay; "all is well" and "port down", which the daemon may set and clear meanwhile, give way. */
 static void set_health_word(uint32_t *word, uint32_t health)
 {
 	uint32_t old = __atomic_load_n(word, __ATOMIC_RELAXED);

@@ -86,6 +86,8 @@ struct shmd_client {
 
 /* -EINVAL for NULL, -ECHILD in a forked child. Every public function with a client calls it first. */
 int client_check(const struct shmd_client *client);
+/* The same, and -EINVAL for an output that is NULL, with its name. */
+int client_check_out(const struct shmd_client *client, const void *out, const char *name);
 /* Lock held. The first reason stays. Returns the error. */
 int client_die(struct shmd_client *client, int err, const char *text);
 /* Sets every health word that has no final value yet. Any thread. */

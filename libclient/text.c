@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sentences: the last error of a thread, and what the numbers of the queue ABI mean.
+ * Sentences: the last error of a thread, and words for the numbers of the queue ABI.
  *
  * The error text is one buffer for each thread, overwritten by the next failure and by nothing else.
  */
@@ -37,7 +37,7 @@ int text_fail(int err, const char *fmt, ...)
 	return err;
 }
 
-/* Of these the daemon always says which object or argument it means: the general sentence before that would say it twice. */
+/* For these the daemon's text always names the object or argument, so the general sentence would repeat it. */
 static bool is_said_by_text(uint32_t status)
 {
 	return status == SHMD_STATUS_INVALID || status == SHMD_STATUS_NO_NIC || status == SHMD_STATUS_NOT_FOUND;

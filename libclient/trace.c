@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SHMEMD_DEBUG=proto: every message decoded, both directions, with descriptor numbers, on stderr.
+ * SHMEMD_DEBUG=proto: every message in both directions, decoded, with descriptor numbers, on stderr.
  *
- * One line is one write, so that lines of several processes on one terminal stay whole. Worlds, keys and
- * addresses are not shown (msg_format leaves them out).
+ * Each line is one write, so that lines of several processes on one terminal stay whole. msg_format leaves out worlds, keys and
+ * addresses.
  */
 #include <stdio.h>
 #include <stdlib.h>

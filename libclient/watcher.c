@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that notices a dead daemon while nobody is in the library.
+ * The thread that notices a dead daemon while no thread is in the library.
  *
- * Kernels and threads that wait on a queue read the health word only; someone must write "daemon gone" into it
- * even when no call into the library is made. This thread sleeps in poll() until the connection hangs up,
- * writes the health words and ends. It has all signals blocked.
+ * Kernels and threads that wait on a queue read the health word only, so the library must write "daemon gone" into it
+ * even if no call is made. This thread sleeps in poll() until the connection hangs up,
+ * writes the health words and ends. It blocks all signals.
  *
- * Where the session outlives the daemon, a socket tells that it died (restart.c). Only then, and until the next one has taken over or
- * the grace is over, this thread reads the socket, since nobody else may; it takes the lock when it is free and never
- * waits for it: whoever has it reads what comes.
+ * If the session outlives the daemon, a second socket hangs up when the daemon dies (restart.c). From then until the next daemon
+ * has taken over or the grace is over, this thread reads the client's socket, since perhaps no other thread does. It takes the
+ * lock if it is free and never waits for it: a thread that holds the lock reads the socket itself.
  */
 #include <limits.h>
 #include <poll.h>
@@ -35,7 +35,7 @@ enum outcome {
 	BLIND, /* the kernel does not let it look */
 };
 
-/* How many of them have something; 0 after that time; or what the kernel says. */
+/* The number of ready descriptors; 0 after that time; or a negative errno. */
 static int wait_for(struct pollfd *pfds, nfds_t n, uint64_t left_nsec)
 {
 	const struct timespec left = nsec_to_timespec(left_nsec);
@@ -56,7 +56,7 @@ static bool take_wake(struct shmd_client *client, const struct pollfd *pfd)
 	return pfd->revents && read(client->restart.wake_fd, &count, sizeof(count)) == sizeof(count);
 }
 
-/* What has come while there is no daemon. */
+/* Reads packets that arrive while no daemon runs. */
 static enum outcome read_news(struct shmd_client *client)
 {
 	struct pollfd wake = {.fd = client->restart.wake_fd, .events = POLLIN};
@@ -75,14 +75,14 @@ static enum outcome give_up(struct shmd_client *client, uint32_t seen)
 {
 	if (!restart_give_up(&client->restart, seen))
 		return LOOK_AGAIN;
-	/* Whoever waits in a request wakes up, and a daemon that comes late sees that nobody is here any more. */
+	/* Wakes threads that wait in a request, and a daemon that comes late sees that the client is gone. */
 	shutdown(client->sock, SHUT_RDWR);
 	return GONE;
 }
 
 /*
- * The daemon has died: until the next one has taken over, the grace is over, or the connection ends. Beyond the grace it
- * waits for another thread that has the lock while something lies in the socket: that may be the news.
+ * The daemon has died: waits until the next one has taken over, the grace is over, or the connection ends. While a packet lies in
+ * the socket and another thread holds the lock, it waits beyond the grace: the packet may be the news of the next daemon.
  */
 static enum outcome wait_for_next(struct shmd_client *client, uint32_t seen)
 {
@@ -108,7 +108,7 @@ static enum outcome wait_for_next(struct shmd_client *client, uint32_t seen)
 	return outcome;
 }
 
-/* Until something happens. */
+/* Sleeps until something happens. */
 static enum outcome watch(struct shmd_client *client)
 {
 	/* Before looking at the socket, which may be another one a moment later. */

@@ -2,9 +2,9 @@
 /*
  * Reads the command line of shmemctl by the tables of options and commands.
  *
- * Options may stand anywhere, as "--name value" or "--name=value"; "--" ends them. Everything is checked before a
- * daemon is asked: unknown and unfitting options, values out of range, words too few and too many. An error is
- * one line, which ends with the place to read on.
+ * Options may stand anywhere, as "--name value" or "--name=value"; "--" ends them. Everything is checked before
+ * the daemon gets a request: unknown and unfitting options, values out of range, too few or too many words. An error is
+ * one line, which ends with a command that explains more.
  */
 #include "libclient/ctl/args.h"
 
@@ -194,7 +194,7 @@ static int refuse_option(const struct args *args, const char *word, size_t bytes
 	return usage_error(args, "unknown option %.*s%s", (int)bytes, word, hint(suggest_result(&near), buf));
 }
 
-/* Reads argv[0] and what belongs to it. Returns how many words that were. */
+/* Reads argv[0] and its value. Returns the number of words that it took. */
 static int read_option(struct args *args, char **argv)
 {
 	size_t bytes = strcspn(argv[0], "=");

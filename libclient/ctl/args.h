@@ -47,7 +47,7 @@ enum args_option_id {
 
 enum args_value {
 	VALUE_NONE,
-	VALUE_SECONDS_OPTIONAL, /* a word that is no number belongs to the command */
+	VALUE_SECONDS_OPTIONAL, /* any other word belongs to the command */
 	VALUE_SECONDS,
 	VALUE_COUNT,
 	VALUE_CHOICE,
@@ -65,14 +65,14 @@ struct args_option {
 };
 extern const struct args_option args_options[N_OPTIONS];
 
-/* Something that completion may offer: called for each, with a description or NULL. */
+/* Gets each candidate of a completion, with a description or NULL. */
 typedef void args_offer_fn(void *arg, const char *word, const char *about);
 
 /* A word behind the command. */
 struct args_word {
 	const char *name; /* "SESSION" */
 	const char *const *choices; /* ends with NULL; or NULL: anything */
-	void (*live)(struct shmd_client *client, args_offer_fn *offer, void *arg); /* or NULL: what the daemon has */
+	void (*live)(struct shmd_client *client, args_offer_fn *offer, void *arg); /* candidates that the daemon has; or NULL */
 };
 
 struct args_command {
@@ -80,8 +80,8 @@ struct args_command {
 	const char *synopsis; /* words and own options, for people */
 	const char *help; /* a line */
 	const char *details; /* sentences, lines of at most 79 columns */
-	uint32_t options; /* own ones */
-	unsigned int n_needed; /* words that must be there */
+	uint32_t options; /* besides OPTIONS_COMMON */
+	unsigned int n_needed; /* of the words */
 	const struct args_word *words[ARGS_MAX_WORDS + 1]; /* ends with NULL */
 	int (*run)(struct ctl *ctl);
 	bool is_local; /* asks no daemon: ctl->client is NULL */

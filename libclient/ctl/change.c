@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shmemctl kill and port: one change each, and what it made of things. */
+/* shmemctl kill and port: one change each, and its result. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -15,7 +15,7 @@ int ctl_kill(struct ctl *ctl)
 
 	if (!args_parse_number(ctl->args->words[0], &session))
 		return ctl_fail("%s is not the number of a session; \"shmemctl list sessions\" shows them", ctl->args->words[0]);
-	/* The session's process can be named only before. A user who may not see it may not kill it either, and gets that answer. */
+	/* The daemon lists the process only before the end. A user who may not see it may not kill it: shmd_admin_kill() says so. */
 	r = ctl_find_session(ctl, session, &item);
 	if (!r || r == -ENOENT)
 		r = shmd_admin_kill(ctl->client, session);

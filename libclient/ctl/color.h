@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Colours of shmemctl: on terminals that have them, unless somebody said otherwise. */
+/* Colours of shmemctl: on terminals that have them, unless an option or the environment says otherwise. */
 #ifndef SHMEMD_CTL_COLOR_H
 #define SHMEMD_CTL_COLOR_H
 
@@ -19,7 +19,7 @@ enum color {
  * always and never outrank the environment.
  */
 bool color_wanted(const char *mode, bool is_terminal, const char *no_color, const char *term);
-/* Sequences before and after coloured text; empty where has_color is false or there is no colour. */
+/* Sequences before and after coloured text; empty if has_color is false or there is no colour. */
 const char *color_on(bool has_color, enum color color);
 const char *color_off(bool has_color, enum color color);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the shells offer: `shmemctl --complete WORD...`, asked by completion/shmemctl.bash and completion/_shmemctl.
+ * Completion: completion/shmemctl.bash and completion/_shmemctl call `shmemctl --complete WORD...`.
  *
- * The shells know nothing about shmemctl, so completion cannot disagree with --help. Sessions, NICs and QPs are asked
- * of the daemon that the line names; one that does not answer within a second has nothing to offer, without a word.
+ * The shells' scripts have no words of shmemctl, so completion cannot disagree with --help. Sessions, NICs and QPs come from
+ * the daemon that the line names; if it does not answer within a second, completion offers none, silently.
  */
 #include <string.h>
 
@@ -13,8 +13,8 @@
 
 struct completion {
 	FILE *out;
-	const char *prefix; /* what is typed of the word */
-	size_t n_kept; /* bytes of the prefix that belong to what stands before the offered word: "--color=" */
+	const char *prefix; /* the typed part of the word */
+	size_t n_kept; /* bytes of the prefix before the offered word: "--color=" */
 	const char *socket;
 };
 

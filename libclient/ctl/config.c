@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shmemctl config import-env: what the environment says about NICs to NVSHMEM and DeepEP, as lines of shmemd.conf.
+ * shmemctl config import-env: the NICs that the environment gives NVSHMEM and DeepEP, as lines of shmemd.conf.
  *
- * Lines come out only when all of it could be translated and this machine, or the one of --from, can do it. NVSHMEM counts the
- * processes of one job on the node where shmemd counts GPUs; they are taken for the same, and a comment says so, and where what is
- * documented of NVSHMEM, which is translated, is not what it does. Refuses what has no translation, with the reason.
+ * Prints lines only if every variable can be translated and this machine, or that of --from, can follow the result. NVSHMEM counts
+ * the processes of one job on the node, shmemd counts GPUs; the translation takes them for the same, and a comment says so. It
+ * follows NVSHMEM's documentation; a comment also says where NVSHMEM behaves differently. Refuses settings without a translation,
+ * with the reason.
  */
 #include <ctype.h>
 #include <stdarg.h>
@@ -30,14 +31,14 @@ struct import {
 	unsigned int n_entries;
 	unsigned int n_pes; /* with NVSHMEM_HCA_PE_MAPPING */
 	char pes[TOPO_MAX_GPUS][TOPO_NAME_BYTES + 8];
-	uint64_t devices; /* a bit for each that was named */
+	uint64_t devices; /* a bit for each named device */
 };
 
-/* One variable: the shape of its entries, and what becomes of one. False: the entry has another shape. */
+/* One variable: the shape of its entries, and the function that takes one. False: the entry has another shape. */
 struct variable {
 	const char *name;
 	const char *form;
-	bool has_blanks; /* nothing between two commas, or behind the last, is passed over where it counts */
+	bool has_blanks; /* empty entries, between two commas or at the end, are skipped */
 	bool (*add)(struct import *import, const struct fields *fields);
 };
 
@@ -48,7 +49,7 @@ static bool is_name(const char *text)
 	return *text && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") == strlen(text);
 }
 
-/* Decimal alone. */
+/* Decimal digits only. */
 static bool is_number(const char *text, unsigned int min, unsigned int max)
 {
 	uint64_t number;
@@ -80,7 +81,7 @@ static bool split(const char *entry, size_t n_bytes, struct fields *ret)
 	}
 }
 
-/* A name and, where there is one, a port: the fields from `first` on. */
+/* A name and perhaps a port: the fields from `first` on. */
 static bool format_nic(const struct fields *fields, unsigned int first, char buf[TOPO_NAME_BYTES + 8])
 {
 	const char *port = fields->n > first + 1 ? fields->text[first + 1] : NULL;
@@ -116,7 +117,7 @@ static bool add_listed(struct import *import, const struct fields *fields)
 	return true;
 }
 
-/* Only collected: a machine with more GPUs begins again with the first. */
+/* Only collects: a machine with more GPUs begins again with the first entry. */
 static bool add_pes(struct import *import, const struct fields *fields)
 {
 	uint64_t count = 1;
@@ -160,7 +161,7 @@ static const char *value_of(const char *name)
 	return text && text[strspn(text, " \t")] ? text : NULL;
 }
 
-/* For the terminal. */
+/* Replaces control characters, for the terminal. */
 static int refuse_entry(const struct variable *variable, const char *entry, size_t n_bytes)
 {
 	char shown[80];
@@ -195,7 +196,7 @@ static int read_entries(struct import *import, const struct variable *variable, 
 	return import->n_entries || import->n_pes ? 0 : ctl_fail("%s names no NIC", variable->name);
 }
 
-/* A bool as NVSHMEM reads it: whatever does not begin like a "no" is a yes. */
+/* A bool as NVSHMEM reads it: every text that does not begin like "no" means yes. */
 static bool is_off(const char *value)
 {
 	return value && strchr("0NnFf", *value);
@@ -217,7 +218,7 @@ static int import_list(struct import *import, const char *text, const char **ret
 	return read_entries(import, &hca_list, text);
 }
 
-/* NVSHMEM: without its switch the mapping only says which NICs there are. */
+/* Without its switch, NVSHMEM takes the mapping for a list of NICs. */
 static void put_filter(struct import *import)
 {
 	fprintf(import->notes, "# %s is off: so to NVSHMEM these are the NICs to choose from, and distance decides.\n", pe_switch);
@@ -282,7 +283,7 @@ static void note_unused(struct import *import, const struct variable *variable, 
 		fprintf(import->notes, "# %s does not count: %s.\n", variable->name, why);
 }
 
-/* The one that counts where several are set, as NVSHMEM and DeepEP have it. */
+/* The variable that counts if several are set, by the order of NVSHMEM and DeepEP. */
 static int translate(struct import *import, const char **ret_key)
 {
 	static const char *const by_deepep = "DeepEP sets NVSHMEM_HCA_LIST anew for each process";
@@ -311,7 +312,7 @@ static bool is_there(const struct topo *topo, const struct topo_named *named)
 	return false;
 }
 
-/* As NVSHMEM warns of them; a list may name NICs of other nodes. */
+/* NVSHMEM warns of these too; a list may name NICs of other nodes. */
 static void note_absent(struct import *import, const struct topo_named *list, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++) {

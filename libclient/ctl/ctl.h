@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of shmemctl share: one run of it, and one function for each command.
+ * Shared by the files of shmemctl: one run of it, and one function for each command.
  *
- * A command writes its answer to ctl->out and returns 0, a negative errno (shmd_error_text() has the sentence then),
+ * A command writes its answer to ctl->out and returns 0, a negative errno (with the sentence in shmd_error_text()),
  * or an exit status above 0 after it has printed its own sentence. shmemctl.c alone decides about exit statuses,
- * repeating and what reaches stdout. The table in commands.c has them all.
+ * repeating and output to stdout. The table in commands.c has them all.
  */
 #ifndef SHMEMD_CTL_H
 #define SHMEMD_CTL_H
@@ -36,7 +36,7 @@ struct ctl {
 	bool is_json;
 	bool has_color; /* of out */
 	unsigned int max_width; /* of tables; 0: any */
-	struct stats_look *last; /* of the round before, with --watch */
+	struct stats_look *last; /* of the previous round, with --watch */
 };
 
 /* ---- the commands, a file each */
@@ -71,7 +71,7 @@ int ctl_find_session(struct ctl *ctl, uint64_t session, struct shmd_session_item
 
 /* ---- list-json.c, list-table.c */
 
-/* Adds all that the daemon has of one kind to an open array. */
+/* Adds the daemon's items of one kind to an open array. */
 typedef int ctl_json_items(struct shmd_client *client, struct json *json);
 ctl_json_items ctl_json_sessions, ctl_json_qps, ctl_json_mrs, ctl_json_nics, ctl_json_undriven;
 /* One of these lists under `key` in an open JSON object: alone, and in `status`. */
@@ -82,7 +82,7 @@ int ctl_table_sessions(struct ctl *ctl);
 int ctl_table_qps(struct ctl *ctl);
 int ctl_table_mrs(struct ctl *ctl);
 int ctl_table_nics(struct ctl *ctl);
-/* Contexts in advance, behind an empty line; nothing where no NIC makes any. */
+/* Contexts in advance, behind an empty line; nothing if no NIC makes any. */
 int ctl_table_warm(struct ctl *ctl);
 
 /* ---- words.c */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shmemctl doctor: what on this node makes work of GPUs on NICs slow or fail, and the command that fixes it.
+ * shmemctl doctor: the causes on this node that make work of GPUs on NICs slow or fail, and the command that fixes each.
  *
- * Judges nothing: daemon/topo/check.h does. Needs no daemon; one that runs tells its pid and its sessions, as far as the caller may
- * see them. With --root nothing of this machine is looked at, so no daemon is asked either.
+ * daemon/topo/check.h judges; this file only prints. Needs no daemon; a running one reports its pid and those of its sessions that
+ * the caller may see. With --root it reads nothing of this machine, and asks no daemon.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 #define MAX_SESSIONS 65536u
 #define MAX_UNMANAGED 256u
-#define DRIVER_MLX5 "mlx5_core" /* in the kernel: of what the daemon has a backend for */
+#define DRIVER_MLX5 "mlx5_core" /* the kernel's driver of the NICs that the daemon has a backend for */
 
 struct doctor {
 	struct ctl *ctl;
@@ -76,7 +76,7 @@ static uint64_t now_nsec(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Its own clock stands while the machine sleeps, and that of processes in proc does not. */
+/* The daemon's clock stands while the machine sleeps; the start times of processes in proc go on. */
 static void note_status(const struct shmd_daemon_status *status, struct check_daemon *daemon)
 {
 	uint64_t awake = now_nsec(CLOCK_MONOTONIC), all = now_nsec(CLOCK_BOOTTIME);
@@ -87,7 +87,7 @@ static void note_status(const struct shmd_daemon_status *status, struct check_da
 	daemon->started_max_nsec = all > status->uptime_nsec ? all - status->uptime_nsec : 0;
 }
 
-/* Asked before and after the list: sessions that came or went meanwhile are nobody's secret. */
+/* The status is read before and after the list: a session that came or went meanwhile is not a hidden one. */
 static unsigned int count_unseen(unsigned int before, unsigned int after, unsigned int n_listed)
 {
 	unsigned int n = before < after ? before : after;
@@ -95,7 +95,7 @@ static unsigned int count_unseen(unsigned int before, unsigned int after, unsign
 	return n > n_listed ? n - n_listed : 0;
 }
 
-/* Nobody listens, or no socket is there: none runs. */
+/* No daemon runs: no socket exists, or no process listens on it. */
 static struct check_daemon ask_daemon(const struct args *args, struct collected *all)
 {
 	struct shmd_client_attr attr = {.role = SHMD_ROLE_CONTROL, .socket_path = args->values[OPTION_SOCKET]};
@@ -195,7 +195,7 @@ static int show(struct ctl *ctl, const struct check_host *host, const char *sour
 struct machine {
 	struct topo *topo; /* owned */
 	const char *error; /* why topo is empty; NULL: it is not */
-	char why[TOPO_WHY_BYTES]; /* or what of the machine topo has not */
+	char why[TOPO_WHY_BYTES]; /* or the part of the machine that topo lacks */
 };
 
 static int read_machine(const char *root, struct machine *machine)
@@ -219,7 +219,7 @@ static int read_machine(const char *root, struct machine *machine)
 		r = topo_read_host(&attr, &machine->topo);
 	free(sys);
 	free(proc);
-	/* A GPU that is there twice, or too many devices: checks of the node run all the same. */
+	/* With a GPU that appears twice, or too many devices, the checks of the node still run. */
 	if (r != -EBADMSG && r != -E2BIG)
 		return r;
 	machine->error = machine->why;
@@ -227,7 +227,7 @@ static int read_machine(const char *root, struct machine *machine)
 	return machine->topo ? 0 : -ENOMEM;
 }
 
-/* Settings that cannot be followed are a finding, and keep no check from running. The settings are about this machine. */
+/* Settings that the machine cannot follow are a finding, and stop no check. They are about this machine, so --root ignores them. */
 static int assign(const struct args *args, const struct machine *machine, struct topo_map *map, struct topology_settings *settings)
 {
 	bool has_settings = !args_has(args, OPTION_ROOT) || args_has(args, OPTION_CONFIG);

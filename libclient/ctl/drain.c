@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shmemctl drain: no new sessions, an end to those there are, and waiting for it.
+ * shmemctl drain: refuses new sessions, ends live ones, and waits until none is left.
  *
- * The daemon does the work and does not need this process for it: an interrupted wait leaves the drain as it is.
+ * The daemon does the work: interrupting the wait does not stop the drain.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries of queues in words: which are shown, in which state they are, which one failed. */
+/* Entries of queues in words: those that are shown, their states, the one that failed. */
 #include <stdio.h>
 
 #include <shmd/abi/cqe.h>
@@ -14,7 +14,7 @@
 struct ring_walk {
 	const struct dump *dump;
 	bool is_sq;
-	size_t n_consumed, n_hidden; /* all there are; how many of the oldest are not shown */
+	size_t n_consumed, n_hidden; /* all of them; how many of the oldest are hidden */
 	dump_line_fn *fn; /* NULL: only count */
 	void *arg;
 };
@@ -91,7 +91,7 @@ static void cq_line(const struct dump_cq *cq, uint32_t index, const char *state,
 }
 
 /*
- * Returns how many are consumed; fn (or NULL) is called for all but the oldest n_hidden of these.
+ * Returns the number of consumed entries. Calls fn, unless it is NULL, for each but the oldest n_hidden.
  * Places in cq->bytes are bounded by n_read, whose entries were allocated.
  */
 static size_t walk_cq(const struct dump_cq *cq, size_t n_hidden, dump_line_fn *fn, void *arg)

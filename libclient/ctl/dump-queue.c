@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shmemctl dump-queue: asks for everything about a QP, then has it printed.
+ * shmemctl dump-queue: reads everything about a QP, then prints it.
  *
- * The queues go on working meanwhile: indexes are of one moment, bytes of the moments after it. Numbers of the daemon are
- * checked before memory is made of them.
+ * The queues go on working meanwhile: indexes are of one moment, bytes of the moments after it. Numbers from the daemon are
+ * checked before memory is allocated by them.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,8 +16,8 @@
 #define MAX_RING_ENTRIES (1u << 16)
 #define MAX_CQ_ENTRIES (1u << 22)
 #define CQE_BYTES 64u
-#define WQEBB_BYTES 64u /* as long */
-/* Entries of a CQ that are looked at without --all: before the consumer index, and from there on. */
+#define WQEBB_BYTES 64u
+/* Entries of a CQ that are read without --all: before the consumer index, and from there on. */
 #define CQ_BEFORE 4u
 #define CQ_AFTER 64u
 
@@ -78,7 +78,7 @@ static bool is_power_of_two(uint32_t n)
 
 static int read_part(struct dump *dump, enum shmd_queue_part part, uint32_t first, uint32_t n, uint8_t **ret_bytes)
 {
-	/* The library wants room for the largest stride, whatever it is. */
+	/* The library needs room for the largest stride. */
 	uint8_t *bytes = calloc(n, part == SHMD_PART_RQ ? SHMD_MAX_RQ_STRIDE_BYTES : CQE_BYTES);
 	int r;
 
@@ -103,7 +103,7 @@ static int read_cq(struct dump *dump, enum shmd_queue_part part, struct dump_cq 
 		cq->n_read = 1;
 		return read_part(dump, part, 0, 1, &cq->bytes);
 	}
-	/* A ring of which all is read holds, at each place, an entry of this round or of the one before. */
+	/* In a ring that is read as a whole, each place holds an entry of this round or the one before. */
 	if (args_has(dump->ctl->args, OPTION_ALL) || before + after > cq->n_entries)
 		before = after = cq->n_entries;
 	cq->first = (cq->ci - before) & 0xffffff;
@@ -116,7 +116,7 @@ static int read_all(struct dump *dump)
 {
 	int r = 0;
 
-	/* A DCT has no queue. */
+	/* A DCT has no send queue. */
 	if (dump->sq.n_entries)
 		r = read_part(dump, SHMD_PART_SQ, 0, dump->sq.n_entries, &dump->sq_bytes);
 	if (!r && dump->rq.n_entries)
@@ -179,7 +179,7 @@ static int collect(struct dump *dump, const char *nic, uint32_t qpn)
 	if (r && r != -ENOENT)
 		return r;
 	r = read_all(dump);
-	/* Indexes are worth showing without the bytes. */
+	/* The indexes are useful even without the bytes. */
 	if (r != -EOPNOTSUPP)
 		return r;
 	snprintf(dump->unreadable, sizeof(dump->unreadable), "%s", shmd_error_text());

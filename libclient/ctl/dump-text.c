@@ -42,7 +42,7 @@ static void add_line(void *arg, const struct dump_line *line)
 			line->is_failed ? " <- failed" : "");
 }
 
-/* An error CQE says itself that it is one. */
+/* The text of an error CQE already says "error". */
 static void add_cq_line(void *arg, const struct dump_line *line)
 {
 	struct table *table = arg;

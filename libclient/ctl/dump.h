@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What shmemctl dump-queue collected of a QP, for the two that print it. */
+/* The data of a QP that shmemctl dump-queue collects, for the files that print it. */
 #ifndef SHMEMD_CTL_DUMP_H
 #define SHMEMD_CTL_DUMP_H
 
@@ -14,7 +14,7 @@
 struct dump_cq {
 	uint32_t cqn, n_entries, log2_entries, ci;
 	bool is_collapsed;
-	uint32_t first, n_indexes; /* consumer indexes that were looked at */
+	uint32_t first, n_indexes; /* consumer indexes that were read */
 	uint32_t n_read; /* entries in bytes, the one of index `first` first */
 	uint8_t *bytes;
 };
@@ -22,7 +22,7 @@ struct dump_cq {
 struct dump {
 	struct ctl *ctl;
 	struct shmd_queue_head head;
-	struct shmd_session_item session; /* its number is 0 when it has gone meanwhile */
+	struct shmd_session_item session; /* its number is 0 if it has gone meanwhile */
 	struct walk_ring sq, rq;
 	uint8_t *sq_bytes, *rq_bytes;
 	struct dump_cq send_cq, recv_cq;
@@ -41,11 +41,11 @@ struct dump_line {
 };
 typedef void dump_line_fn(void *arg, const struct dump_line *line);
 
-/* Calls fn for what is shown; returns how many consumed entries were left out. */
+/* Calls fn for each entry that is shown; returns how many consumed entries are left out. */
 size_t dump_wqes(const struct dump *dump, bool is_sq, dump_line_fn *fn, void *arg);
 size_t dump_cqes(const struct dump *dump, const struct dump_cq *cq, dump_line_fn *fn, void *arg);
 
-/* By its error CQE, unless a later one lies over it. */
+/* Finds the failed WQE by its error CQE, unless a later CQE has replaced that. */
 void dump_find_failed(struct dump *dump);
 
 void dump_print_text(const struct dump *dump);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The writer of metrics; see exposition.h. Knows formats, no metric. */
+/* The writer of metrics; see exposition.h. Has the formats, and no metric. */
 #include "libclient/ctl/exposition.h"
 
 #include <inttypes.h>
@@ -65,7 +65,7 @@ void exposition_sample(struct exposition *to)
 	}
 }
 
-/* The three escapes that the format has; every other character stands for itself. */
+/* The format has three escapes; every other character stands for itself. */
 static void put_value(FILE *out, const char *value)
 {
 	while (*value) {

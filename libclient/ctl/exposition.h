@@ -2,8 +2,8 @@
 /*
  * Metrics in the text format of Prometheus, or as JSON.
  *
- * A family is one metric with its samples, and is begun once; one without samples leaves nothing. Labels may hold any
- * bytes: what the format forbids is escaped, what is not UTF-8 becomes U+FFFD.
+ * A family is one metric with its samples, and is begun once; a family without samples prints nothing. Labels may hold any
+ * bytes: forbidden characters are escaped, and bytes that are not UTF-8 become U+FFFD.
  */
 #ifndef SHMEMD_CTL_EXPOSITION_H
 #define SHMEMD_CTL_EXPOSITION_H
@@ -17,7 +17,7 @@
 enum metric_type { METRIC_GAUGE, METRIC_COUNTER };
 
 struct metric {
-	const char *name; /* with its unit, and _total behind a counter's */
+	const char *name; /* with its unit; a counter's ends in _total */
 	enum metric_type type;
 	const char *help; /* a line without a backslash */
 };

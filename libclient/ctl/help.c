@@ -5,7 +5,7 @@
 #include "libclient/ctl/args.h"
 
 #define HELP_COLUMNS 79
-#define HELP_INDENT 23 /* columns before what a thing is */
+#define HELP_INDENT 23 /* columns before the description */
 
 static void print_entry(const char *head, const char *value_name, const char *text, FILE *out)
 {

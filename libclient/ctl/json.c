@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The JSON writer of shmemctl; see json.h. Knows no values but the ones shmemctl has. */
+/* The JSON writer of shmemctl; see json.h. Writes only the types of values that shmemctl prints. */
 #include "libclient/ctl/json.h"
 
 #include <inttypes.h>
@@ -35,7 +35,7 @@ bool json_is_hidden(const char *text)
 	return unicode_decode(text, strnlen(text, 4), &code) && (unicode_is_control(code) || unicode_is_hidden(code));
 }
 
-/* Programs lose nothing, and a terminal acts on nothing. */
+/* Keeps the character for programs, in a form that a terminal does not act on. */
 static void put_escaped(FILE *out, const char *text)
 {
 	uint32_t code = 0;

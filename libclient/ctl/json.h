@@ -2,8 +2,8 @@
 /*
  * A small JSON writer: one document on one line.
  *
- * Commas and quotes are its business; pairing begin and end is the caller's. `key` is NULL inside arrays and for
- * the outermost value. Strings may hold any bytes: what JSON forbids is escaped, what is not UTF-8 becomes U+FFFD.
+ * The writer places commas and quotes; the caller pairs begin and end. `key` is NULL inside arrays and for
+ * the outermost value. Strings may hold any bytes: forbidden characters are escaped, and bytes that are not UTF-8 become U+FFFD.
  */
 #ifndef SHMEMD_CTL_JSON_H
 #define SHMEMD_CTL_JSON_H
@@ -33,8 +33,8 @@ void json_rate(struct json *json, const char *key, double value); /* one decimal
 void json_hex(struct json *json, const char *key, uint64_t value); /* a string: readers round large numbers */
 void json_seconds(struct json *json, const char *key, uint64_t nsec); /* nine decimals */
 
-/* Bytes of the UTF-8 character at s (which is terminated), or 0 when there is none. */
+/* Bytes of the UTF-8 character at s (which is terminated), or 0 if there is none. */
 unsigned int json_utf8_bytes(const char *s);
-bool json_is_hidden(const char *s); /* a terminal must not show that character: it is a control or hidden (proto/base/unicode.h) */
+bool json_is_hidden(const char *s); /* a control or hidden character (proto/base/unicode.h), which a terminal must not show */
 
 #endif

@@ -13,7 +13,7 @@ static const char *or_dash(const char *text)
 	return *text ? text : "-";
 }
 
-/* Prints what was collected into `table`, and frees it. */
+/* Prints `table` and frees it. */
 static int finish(struct ctl *ctl, struct table *table, int r, const char *none)
 {
 	if (!r)
@@ -22,13 +22,13 @@ static int finish(struct ctl *ctl, struct table *table, int r, const char *none)
 	return r;
 }
 
-/* Sentences are no cells: they come below the table. */
+/* Sentences are too long for cells: they come below the table. */
 struct session_rows {
 	struct table table;
 	FILE *notes;
 };
 
-/* Of DCIs; a session without has none. */
+/* Only sessions with DCIs have peers. */
 static void add_peers(struct table *table, const struct shmd_session_item *item)
 {
 	if (item->n_dc_peers || item->n_rc_peers)
@@ -202,7 +202,7 @@ static int nic_row(void *arg, const struct shmd_nic_item *item)
 	return 0;
 }
 
-/* Only of NICs that make some, or did. */
+/* Only for NICs that make some, or made some. */
 static int warm_row(void *arg, const struct shmd_nic_item *item)
 {
 	const struct shmd_nic_warm *warm = &item->warm;

@@ -8,7 +8,7 @@ static const struct list {
 	const char *what;
 	int (*table)(struct ctl *ctl);
 	ctl_json_items *items;
-	bool is_of_nics; /* else of sessions, which a user may not see all of */
+	bool is_of_nics; /* else of sessions, some of which a user may not see */
 } lists[] = {
 	{"sessions", ctl_table_sessions, ctl_json_sessions, false},
 	{"qps", ctl_table_qps, ctl_json_qps, false},

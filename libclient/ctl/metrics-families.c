@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The metrics of shmemd, as tables: name, type, help, where the value is.
+ * The metrics of shmemd, as tables: name, type, help, place of the value.
  *
- * Names are an interface: none is renamed, and none changes its meaning. What identifies a thing is a label of all its
- * metrics; what else there is to say of it stands in one metric whose value is 1, for joins. What a port's own counters say,
- * node_exporter tells; here is what the daemon and its NICs know of queues.
+ * Names are an interface: none is renamed, and none changes its meaning. The identity of an object is a label of all its
+ * metrics; its other properties are labels of one metric whose value is 1, for joins. node_exporter exports a port's own counters;
+ * these are the daemon's counters of queues.
  */
 #include <inttypes.h>
 #include <stddef.h>
@@ -50,7 +50,7 @@ static void label_number(struct exposition *to, const char *key, uint64_t value)
 	exposition_label(to, key, text);
 }
 
-/* As every other command and the logs print it. */
+/* The same form as in every other command and the logs. */
 static void label_hex(struct exposition *to, const char *key, uint32_t value)
 {
 	char text[16];

@@ -2,7 +2,7 @@
 /*
  * shmemctl metrics: the daemon, its NICs, sessions, QPs and MRs for Prometheus.
  *
- * Everything is asked for before anything is printed: half an answer would look as if the other half had gone.
+ * Reads everything before it prints anything: in half an answer the other half would seem to have gone.
  */
 #include "libclient/ctl/metrics.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shmemctl metrics: what the daemon has, all of it before anything is printed. */
+/* shmemctl metrics: the daemon's lists, read as a whole before anything is printed. */
 #ifndef SHMEMD_CTL_METRICS_H
 #define SHMEMD_CTL_METRICS_H
 
@@ -33,8 +33,8 @@ void metrics_look_deinit(struct metrics_look *look);
 /* A copy at the end of the list; false: out of memory. */
 bool metrics_add(struct metrics_list *list, const void *item);
 /*
- * Sorts the lists and leaves one of each name: what was destroyed and made again between two pages of an answer would come
- * twice, and a sample that comes twice makes all of them unreadable.
+ * Sorts the lists and leaves one of each name: an object that was destroyed and made again between two pages of an answer would
+ * come twice, and a duplicate sample makes the whole output unreadable.
  */
 void metrics_tidy(struct metrics_look *look);
 void metrics_print(const struct metrics_look *look, struct exposition *to);

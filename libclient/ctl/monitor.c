@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shmemctl monitor: events as they happen, one line each, written out at once so that a pipe sees them too. Its own connection
- * ends with the daemon; where sessions do not, it waits for the next one as their clients do, and goes on there.
+ * shmemctl monitor: events as they happen, one line each, flushed at once for pipes. Its own connection
+ * ends with the daemon; if sessions outlive the daemon, it waits for the next one as their clients do, and goes on there.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,7 +19,7 @@ struct monitor {
 	uint64_t n_left; /* 0: without end */
 };
 
-/* What ends shmd_admin_monitor() from inside. */
+/* A callback returns it to end shmd_admin_monitor(). */
 enum { MONITOR_DONE = 1, MONITOR_CANNOT_WRITE };
 
 /* Local time for people; in UTC, as RFC 3339 has it, for programs. */
@@ -97,7 +97,7 @@ static void print_sentence(FILE *out, const struct shmd_admin_event *event)
 	switch (event->kind) {
 	case SHMD_EVENT_PORT_STATE:
 		fprintf(out, "%s is %s", event->nic, ctl_nic_state(event->detail));
-		/* "the port of soft0 is down" says no more. */
+		/* The event's own text ("the port of soft0 is down") would repeat this line. */
 		if (strncmp(event->text, "the port of ", 12) != 0)
 			print_text(out, event);
 		break;
@@ -179,7 +179,7 @@ static int take_event(void *arg, const struct shmd_admin_event *event)
 
 /* ---- the next daemon ------------------------------------------------------------------------------------------ */
 
-/* How long to wait for it; 0: there will be none that knows the sessions. */
+/* How long to wait for the next daemon; 0: none will take over the sessions. */
 static uint64_t ask_grace(struct ctl *ctl)
 {
 	struct shmd_daemon_status status;
@@ -204,7 +204,7 @@ static int tell_resumed(struct monitor *monitor)
 	return take_event(monitor, &event);
 }
 
-/* In place of the client whose daemon has gone. -ETIMEDOUT: none came; the text says what was found last. */
+/* Replaces the client whose daemon has gone. -ETIMEDOUT: no daemon came; the text has the last reason. */
 static int reopen(struct ctl *ctl, uint64_t grace_nsec)
 {
 	const struct timespec pause = {.tv_nsec = RETRY_PAUSE_NSEC};
@@ -241,6 +241,6 @@ int ctl_monitor(struct ctl *ctl)
 			break;
 		r = tell_resumed(&monitor);
 	} while (!r);
-	/* run_once() finds and tells what cannot be written. */
+	/* run_once() finds and reports write errors. */
 	return r < 0 ? r : 0;
 }

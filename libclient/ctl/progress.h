@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Progress of what takes longer than two seconds, on stderr: a spinner on a terminal, elsewhere a line when the words
- * change, at most every ten seconds. Nothing at all for what is quicker.
+ * Progress of a wait, on stderr: a spinner on a terminal, elsewhere a line when the words
+ * change, at most every ten seconds. A wait of less than two seconds prints nothing.
  */
 #ifndef SHMEMD_CTL_PROGRESS_H
 #define SHMEMD_CTL_PROGRESS_H
@@ -20,7 +20,7 @@ struct progress {
 
 void progress_begin(struct progress *progress, FILE *out, bool is_terminal, uint64_t now_nsec);
 void progress_show(struct progress *progress, uint64_t now_nsec, const char *text);
-/* Takes the spinner away. */
+/* Removes the spinner. */
 void progress_end(struct progress *progress);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * Walks rings by their indexes; see queue-walk.h.
  *
- * WQEs have different sizes, so the places where they begin are known forwards only. Before the consumer index a WQE
- * is taken for one when it carries its own index and QP number; garbage there is skipped WQEBB by WQEBB. Pure functions.
+ * WQEs have different sizes, so the walk finds where they begin forwards only. Before the consumer index, bytes count as a WQE
+ * if they carry their own index and QP number; the walk skips garbage WQEBB by WQEBB. Pure functions.
  */
 #include "libclient/ctl/queue-walk.h"
 
@@ -41,7 +41,7 @@ struct walk_counts walk_count(const struct walk_ring *ring)
 	};
 }
 
-/* Of the entry that is `offset` entries behind the consumer index. */
+/* The state of the entry that is `offset` entries behind the consumer index. */
 static enum walk_state state_at(const struct walk_counts *counts, uint32_t offset)
 {
 	if (offset < counts->pending)
@@ -59,7 +59,7 @@ static const uint8_t *slot_at(const struct walk_ring *ring, uint16_t index)
 	return ring->bytes + (size_t)(index & (ring->n_entries - 1)) * ring->entry_bytes;
 }
 
-/* Does a WQE begin here, by its own words? */
+/* Whether these bytes claim to be the WQE of this index. */
 static bool is_wqe(const struct walk_ring *ring, uint16_t index)
 {
 	const uint8_t *at = slot_at(ring, index);
@@ -96,7 +96,7 @@ static void read_wqe(const struct walk_ring *ring, uint16_t index, uint32_t room
 	entry->at = entry->unwrapped;
 }
 
-/* The part of the ring that nobody has written over since. */
+/* Consumed WQEs, in the part of the ring that is not overwritten yet. */
 static void walk_sq_consumed(const struct walk_ring *ring, const struct walk_counts *counts, walk_fn *fn, void *arg)
 {
 	uint32_t left = ring->n_entries - (counts->pending + counts->not_rung > ring->n_entries ? ring->n_entries :
@@ -127,7 +127,7 @@ void walk_sq(const struct walk_ring *ring, walk_fn *fn, void *arg)
 	while (offset < ring->n_entries) {
 		uint16_t index = (uint16_t)(ring->ci + offset);
 
-		/* Behind the doorbell record there may be anything: old WQEs have the index of a round before. */
+		/* Behind the doorbell record may be anything: old WQEs carry the index of an earlier round. */
 		if (offset >= known && !is_wqe(ring, index))
 			return;
 		read_wqe(ring, index, ring->n_entries - offset, &entry);
@@ -147,7 +147,7 @@ void walk_rq(const struct walk_ring *ring, walk_fn *fn, void *arg)
 
 	known = known > ring->n_entries ? ring->n_entries : known;
 	n_old = ring->n_entries - known;
-	/* A receive WQE does not carry its index: before the first round there is nothing old. */
+	/* A receive WQE does not carry its index: during the first round there are no old ones. */
 	if (ring->ci < n_old && ring->pi < ring->n_entries)
 		n_old = ring->ci;
 	for (uint32_t i = 0; i < n_old + known; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the entries of a queue are, told from its bytes and indexes.
+ * The states of a queue's entries, by its bytes and indexes.
  *
- * Indexes of rings are what 16 bits of the NIC and of doorbell records are compared in. A ring's bytes are a client's and
+ * Indexes are compared in 16 bits, as the NIC and doorbell records count them. A ring's bytes are a client's and
  * may be anything: walking never leaves them.
  */
 #ifndef SHMEMD_CTL_QUEUE_WALK_H
@@ -14,18 +14,18 @@
 
 enum walk_state {
 	WALK_CONSUMED, /* the NIC took it (WQE); the client took it (CQE) */
-	WALK_PENDING, /* the NIC knows of it; a CQE: waits for the client */
-	WALK_NOT_RUNG, /* in the doorbell record, but the NIC has not looked there: no doorbell since */
+	WALK_PENDING, /* the NIC has its doorbell (WQE); waits for the client (CQE) */
+	WALK_NOT_RUNG, /* in the doorbell record, but no doorbell has rung since */
 	WALK_UNANNOUNCED, /* written, and not in the doorbell record */
 };
 
-/* Of a send or a receive queue: WQEBBs, or receive WQEs. */
+/* The ring of a send or a receive queue: WQEBBs, or receive WQEs. */
 struct walk_ring {
 	const uint8_t *bytes; /* n_entries << log2 of the entry's bytes */
 	uint32_t n_entries; /* a power of two */
 	uint32_t entry_bytes;
 	uint32_t qpn;
-	uint16_t ci, pi, dbrec; /* the NIC's two, the client's one */
+	uint16_t ci, pi, dbrec; /* the first two are the NIC's, dbrec the client's */
 };
 
 struct walk_entry {
@@ -40,19 +40,19 @@ struct walk_entry {
 
 typedef void walk_fn(void *arg, const struct walk_entry *entry);
 
-/* WQEs, oldest first: those consumed that are still in the ring as they were written, then the others. */
+/* WQEs, oldest first: consumed ones that are still intact in the ring, then the others. */
 void walk_sq(const struct walk_ring *ring, walk_fn *fn, void *arg);
 void walk_rq(const struct walk_ring *ring, walk_fn *fn, void *arg);
 
 struct walk_counts {
 	uint32_t pending, not_rung;
 };
-/* Entries between the indexes. Beyond the ring's size they mean nothing, and are cut to it. */
+/* Entries between the indexes, at most the ring's size. */
 struct walk_counts walk_count(const struct walk_ring *ring);
 
 /*
- * What the CQE at this consumer index is, in an ordinary CQ: WALK_PENDING when the NIC wrote it and the client, whose
- * index is ci, has not consumed it. False: nothing there.
+ * The state of the CQE at this consumer index of an ordinary CQ: WALK_PENDING if the NIC wrote it and the client, whose
+ * index is ci, has not consumed it. False: no CQE is there.
  */
 bool walk_cqe(const uint8_t *cqe, uint32_t index, uint32_t ci, uint32_t log2_entries, enum walk_state *ret_state);
 

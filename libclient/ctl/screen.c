@@ -46,7 +46,7 @@ void screen_draw(const char *text, size_t bytes, unsigned int n_rows, FILE *out)
 		line = text;
 		text = memchr(line, '\n', (size_t)(end - line));
 		text = text ? text + 1 : end;
-		/* The last row is for what is left out. */
+		/* The last row says how many lines are left out. */
 		if (n_rows && ++row == n_rows && text < end) {
 			fputs("..." CLEAR_LINE, out);
 			return;

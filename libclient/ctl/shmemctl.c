@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shmemctl: what shmemd is doing, for people and for programs, and the few things that an administrator changes.
+ * shmemctl: shows the state of shmemd to people and programs, and makes the few changes of an administrator.
  *
  * One control connection, through the public header of libshmemclient. Exit status: 0 done, 1 failed, 2 wrong usage or
  * no daemon.
@@ -14,7 +14,7 @@
 #include "libclient/ctl/ctl.h"
 #include "libclient/ctl/screen.h"
 
-/* The library says what happened. Not there, or gone in the middle of the answer: the same exit status. */
+/* Prints the library's sentence. A daemon that is absent or goes in the middle of the answer: the same exit status. */
 static int fail(struct shmd_client *client, int err)
 {
 	bool is_gone = err == -ECONNRESET || err == -ESHUTDOWN ||
@@ -34,13 +34,13 @@ static int run_once(struct ctl *ctl)
 {
 	int r = ctl->args->command->run(ctl);
 
-	/* What cannot be written was not shown. */
+	/* An answer that cannot be written is a failure. */
 	if (fflush(ctl->out) || ferror(ctl->out))
 		return cannot_write();
 	return r < 0 ? fail(ctl->client, r) : r;
 }
 
-/* Each answer is complete before any of it reaches the screen; one that breaks off does not. */
+/* Each answer is complete before any of it reaches the screen; an incomplete one never does. */
 static int run_watched(struct ctl *ctl)
 {
 	struct screen screen;
@@ -62,7 +62,7 @@ static int run_watched(struct ctl *ctl)
 	return CTL_EXIT_OK;
 }
 
-/* What is local opens no connection. */
+/* A local command opens no connection. */
 static int connect_and_run(const struct args *args)
 {
 	struct shmd_client_attr attr = {

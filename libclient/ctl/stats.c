@@ -2,8 +2,8 @@
 /*
  * shmemctl stats: rates between two looks at the counters.
  *
- * A look is a sorted array of what the daemon counts for each NIC, session or QP. What was not in the look before began
- * at 0; what has counted backwards is another one under the same name, and also began at 0.
+ * A look is a sorted array of the daemon's counters for each NIC, session or QP. An object that is new in a look began
+ * at 0; an object whose counters went backwards is another one under the same name, and also began at 0.
  */
 #include "libclient/ctl/stats.h"
 
@@ -60,7 +60,7 @@ static int qp_row(void *arg, const struct shmd_qp_item *item)
 	snprintf(row->nic, sizeof(row->nic), "%s", item->nic);
 	row->qpn = item->qpn;
 	row->state = item->state;
-	/* The daemon has one sum for a QP: what it sent and what it read. */
+	/* The daemon has one sum for a QP: bytes sent and bytes read. */
 	row->counters.wqes = item->wqes;
 	row->counters.bytes_sent = item->bytes;
 	return 0;
@@ -153,7 +153,7 @@ void stats_between(const struct stats_look *before, struct stats_look *now)
 		qsort(now->rows, now->n_rows, sizeof(*now->rows), by_work);
 }
 
-/* A copy, because the look itself is what the next one is compared with. */
+/* A copy, because the next look is compared with the original. */
 static struct stats_look copy_look(const struct stats_look *look)
 {
 	struct stats_look copy = {.at_nsec = look->at_nsec};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shmemctl stats: looks at the counters, and what is between two of them. */
+/* shmemctl stats: looks at the counters, and the difference of two looks. */
 #ifndef SHMEMD_CTL_STATS_H
 #define SHMEMD_CTL_STATS_H
 
@@ -21,7 +21,7 @@ struct stats_look {
 	struct stats_row *rows; /* sorted by NIC, session and QP */
 };
 
-/* Makes now's counters those of the interval, busiest first. */
+/* Replaces now's counters by those of the interval; sorts the busiest first. */
 void stats_between(const struct stats_look *before, struct stats_look *now);
 
 /* Nothing counted in the interval. */

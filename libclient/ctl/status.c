@@ -72,7 +72,7 @@ static int count_soft(void *arg, const struct shmd_nic_item *item)
 	return 0;
 }
 
-/* A new user must not take them for hardware. */
+/* A new user must not take simulated NICs for hardware. */
 static int print_nics(struct ctl *ctl, const struct shmd_daemon_status *status)
 {
 	unsigned int n_soft = 0;

@@ -88,7 +88,7 @@ static bool is_text(const struct table *table, unsigned int column)
 	return table->heads[column][is_right(table, column)] == '~';
 }
 
-/* 0: it is never left out. */
+/* 0: the column is never left out. */
 static unsigned int turn_of(const struct table *table, unsigned int column)
 {
 	char c = table->heads[column][is_right(table, column) + is_text(table, column)];
@@ -128,7 +128,7 @@ static size_t total_of(const struct table *table, const struct layout *layout)
 	return total - GAP;
 }
 
-/* Takes from a column what the table is too wide by, down to `least`. Whether the table then fits. */
+/* Narrows a column by the excess of the table, down to `least`. Returns whether the table then fits. */
 static bool narrow(const struct table *table, struct layout *layout, unsigned int column, size_t least)
 {
 	size_t total = total_of(table, layout), over = total > table->max_width ? total - table->max_width : 0;
@@ -138,7 +138,7 @@ static bool narrow(const struct table *table, struct layout *layout, unsigned in
 	return over <= spare;
 }
 
-/* The one whose turn is first, the last of several. False: none may go. */
+/* The column to leave out first; the last of several. False: none may go. */
 static bool leave_one_out(const struct table *table, struct layout *layout)
 {
 	unsigned int best = table->n_columns;
@@ -160,7 +160,7 @@ static void find_last(const struct table *table, struct layout *layout)
 			layout->last = c;
 }
 
-/* Lines of a sentence are read easily, so they come first; a list that is cut tells less than any column, so it comes last. */
+/* Broken sentences are still easy to read, so that comes first; a cut list loses more than a column, so that comes last. */
 static void fit(const struct table *table, struct layout *layout)
 {
 	find_last(table, layout);
@@ -181,7 +181,7 @@ static void fit(const struct table *table, struct layout *layout)
 
 /* ---- printing */
 
-/* How much of a text goes on a line: up to the last blank that fits; a longer word is never broken. */
+/* The bytes of a text that go on a line: up to the last blank that fits; a longer word is never broken. */
 static size_t line_of(const char *text, size_t width)
 {
 	size_t n = strlen(text), at;
@@ -216,7 +216,7 @@ static void print_last(const struct table *table, const struct layout *layout, c
 	fputc('\n', out);
 }
 
-/* How many of the first n bytes of UTF-8 are whole characters. */
+/* The number of bytes in whole characters among the first n bytes of UTF-8. */
 static size_t whole_characters(const char *text, size_t n)
 {
 	while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)

@@ -2,11 +2,11 @@
 /*
  * Aligned tables for people, and numbers with units.
  *
- * A table is filled cell by cell, row by row, and printed at once, because widths are known only then. Out of memory
- * ends the program. No borders; colours only where has_color says so.
+ * A table is filled cell by cell, row by row, and printed as a whole, because widths depend on all cells. Out of memory
+ * ends the program. No borders; colours only if has_color is set.
  *
  * A table that is wider than max_width loses columns and says which; its last column may be broken into lines, and long
- * lists in other columns may be cut. A column whose head does not allow it is never left out, whatever the width.
+ * lists in other columns may be cut. A column is left out only if its head allows it.
  */
 #ifndef SHMEMD_CTL_TABLE_H
 #define SHMEMD_CTL_TABLE_H
@@ -29,8 +29,8 @@ struct table {
 	bool has_color;
 	unsigned int n_columns;
 	/*
-	 * Borrowed. Before the name stand, in this order: '>' aligns the column to the right; '~' is a column of sentences or
-	 * lists, which may be broken or cut; a digit lets the column be left out, "1" before "2".
+	 * Borrowed. Marks before the name, in this order: '>' aligns the column to the right; '~' marks a column of sentences or
+	 * lists, which may be broken or cut; a digit allows leaving the column out, "1" before "2".
 	 */
 	const char *heads[TABLE_MAX_COLUMNS];
 	unsigned int max_width; /* columns of a terminal; 0: any */
@@ -39,7 +39,7 @@ struct table {
 	struct table_cell *cells; /* row by row */
 };
 
-#define TABLE_WIDTH 120u /* that tables have without --wide */
+#define TABLE_WIDTH 120u /* without --wide */
 
 /* heads ends with NULL. */
 void table_init(struct table *table, const char *const *heads, bool has_color, unsigned int max_width);
@@ -47,7 +47,7 @@ void table_deinit(struct table *table);
 void table_add(struct table *table, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The same, coloured. */
 void table_add_color(struct table *table, enum color color, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* Head and rows, and below them what was left out; or `none` where there is no row. */
+/* Head and rows, and below them the names of columns left out; or `none` if there is no row. */
 void table_print(const struct table *table, const char *none, FILE *out);
 
 #define UNITS_BYTES 32

@@ -183,7 +183,7 @@ static bool is_same_reason(const struct picture *picture, unsigned int nic, cons
 	return topology_is_left(picture->view, nic) && !strcmp(reason_of(picture, nic, other), reason);
 }
 
-/* Whether an earlier one has this reason, and so has been told of together with it. */
+/* Whether an earlier NIC has this reason, so that its note names this one too. */
 static bool is_told(const struct picture *picture, unsigned int nic, const char *reason)
 {
 	for (unsigned int i = 0; i < nic; i++)
@@ -192,7 +192,7 @@ static bool is_told(const struct picture *picture, unsigned int nic, const char 
 	return false;
 }
 
-/* All NICs of one reason. Returns how many. */
+/* One note for all NICs of one reason. Returns how many. */
 static unsigned int name_all(const struct picture *picture, unsigned int first, const char *reason, char text[NOTE_BYTES])
 {
 	char name[TOPO_NAME_BYTES];
@@ -211,7 +211,7 @@ static unsigned int name_all(const struct picture *picture, unsigned int first, 
 	return n;
 }
 
-/* Returns of how many NICs it told. */
+/* Returns how many NICs the notes name. */
 static unsigned int walk_reason(struct foot *foot, unsigned int nic, const char *reason)
 {
 	char text[NOTE_BYTES + TOPO_WHY_BYTES] = "";
@@ -253,7 +253,7 @@ const char *picture_absent(const struct picture *picture)
 	return picture->topo->n_nics ? NULL : "This machine has no RDMA NICs: its GPUs can use none.";
 }
 
-/* In place of the machine, or below it where only one kind is absent. */
+/* In place of the machine, or below it if only one kind is absent. */
 static void walk_absent(struct foot *foot)
 {
 	const char *text = picture_absent(foot->picture);

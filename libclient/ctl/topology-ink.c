@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strokes and letters of a picture. Every text that could be another's goes through ink_text(). */
+/* Strokes and letters of a picture. Every hostile text goes through ink_text(). */
 #include <string.h>
 
 #include "libclient/ctl/topology-picture.h"
@@ -72,7 +72,7 @@ unsigned int ink_width(size_t n_chars, unsigned int size)
 	return size * (unsigned int)n_chars * INK_CHAR_PERCENT / 100;
 }
 
-/* Not every renderer can draw the outline of letters below them, so what is behind a name is covered. */
+/* Not every renderer can draw the outline of letters below them, so a rectangle covers the lines behind a name. */
 void ink_name(FILE *out, const char *class_name, unsigned int size, unsigned int x, unsigned int y, const char *text)
 {
 	ink_rect(out, "behind", &(struct rect){x - 2, y - size, ink_width(strlen(text), size) + 4, size * 5 / 4});

@@ -109,7 +109,7 @@ static void put_gids(struct json *json, const struct topo_nic *nic)
 	json_end_array(json);
 }
 
-/* What a port has and can, beyond state and rate. */
+/* Properties of a port besides state and rate. */
 static void put_abilities(struct json *json, const struct topo_nic *nic)
 {
 	char pci[HOST_PCI_BYTES];

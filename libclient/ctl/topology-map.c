@@ -39,7 +39,7 @@ int topology_load(const struct args *args, struct topo **ret_topo)
 
 /* ---- the map */
 
-/* The daemon's settings are about this machine, so another one has none unless they are named. */
+/* The daemon's settings are about this machine; another one has none unless --config names them. */
 static int read_policy(const struct args *args, struct topo_policy *policy, struct topology_settings *settings)
 {
 	const char *path = args->values[OPTION_CONFIG];
@@ -52,7 +52,7 @@ static int read_policy(const struct args *args, struct topo_policy *policy, stru
 	settings->is_given = r == 0;
 	if (r == 0 || (!path && r == -ENOENT))
 		return 0;
-	/* A file that only the daemon may read does not keep anybody from looking. */
+	/* If only the daemon may read the file, the command still shows the map. */
 	memcpy(!path && r == -EACCES ? settings->unread : settings->error, why, sizeof(why));
 	return !path && r == -EACCES ? 0 : -EINVAL;
 }
@@ -120,7 +120,7 @@ void topology_by_distance(const struct topo *topo, unsigned int gpu, uint16_t ni
 	}
 }
 
-/* Two ports of one function are as near as can be. */
+/* Two ports of one function have the shortest distance. */
 const char *topology_distance(const struct topo *topo, unsigned int node_a, unsigned int node_b)
 {
 	return topo_word(node_a == node_b ? TOPO_PIX : topo_distance(topo, node_a, node_b));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The matrix of distances, as people know it from nvidia-smi topo -m, no wider than the terminal should be.
+ * The matrix of distances, in the form of nvidia-smi topo -m, no wider than the limit.
  *
  * If it is too wide, devices that are alike share a row and a column: neighbours by index whose distances to all others are the
  * same. NICs join first, then GPUs. If that is not enough, only GPUs have rows, and columns come in blocks below each other. A
@@ -11,7 +11,7 @@
 
 #include "libclient/ctl/topology.h"
 
-#define LEAST_COLUMN 6 /* where there is room */
+#define LEAST_COLUMN 6 /* if there is room */
 #define HEAD_BYTES 24
 #define NUMA_HEAD "NUMA"
 
@@ -104,7 +104,7 @@ static void make_groups(struct matrix *matrix, unsigned int first_joining)
 		name_group(topo, &matrix->groups[i]);
 }
 
-/* Between two members of a group all distances are the same. */
+/* All distances between members of a group are the same. */
 static const char *cell_of(const struct matrix *matrix, unsigned int row, unsigned int column, char buf[TOPO_WORD_BYTES])
 {
 	const struct group *a = &matrix->groups[row], *b = &matrix->groups[column];
@@ -145,7 +145,7 @@ static unsigned int measure(struct matrix *matrix, unsigned int least)
 	return total + matrix->row_head + (unsigned int)strlen(NUMA_HEAD);
 }
 
-/* As wide columns as usual, else as narrow ones as they can be. */
+/* Columns of the usual width if they fit, else as narrow as possible. */
 static bool fits(struct matrix *matrix, unsigned int max_width)
 {
 	return measure(matrix, LEAST_COLUMN) <= max_width || !max_width || measure(matrix, 0) <= max_width;
@@ -210,7 +210,7 @@ static void leave_out_nics(struct matrix *matrix)
 	matrix->n_rows = n ? n : matrix->n_groups;
 }
 
-/* Each step is taken only where the ones before were not enough. */
+/* Takes each step only if the ones before were not enough. */
 static void arrange(struct matrix *matrix, unsigned int max_width)
 {
 	if (fits(matrix, max_width))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A machine as a picture, placed and not yet drawn: a frame for each NUMA node, in it a box for each switch (or slot of a host bridge)
- * with its GPUs at the left and its NICs at the right. Units are our own; who draws enlarges them to the page.
+ * A machine as a picture, placed and not yet drawn: a frame for each NUMA node, in it a box for each switch (or slot of a host
+ * bridge) with its GPUs at the left and its NICs at the right. Units are the picture's own; topology-svg.c enlarges them to the page.
  */
 #ifndef SHMEMD_CTL_TOPOLOGY_PICTURE_H
 #define SHMEMD_CTL_TOPOLOGY_PICTURE_H
@@ -10,7 +10,7 @@
 
 #define PICTURE_PAGE_WIDTH 1920
 #define PICTURE_PAGE_HEIGHT 1080
-#define PICTURE_MAX_PERCENT 150 /* that a small picture is enlarged to */
+#define PICTURE_MAX_PERCENT 150 /* the most that a small picture is enlarged */
 #define PICTURE_MARGIN 20
 #define PICTURE_SUMMARY_AT 46
 #define PICTURE_RATE_AT 116 /* from the left side of a NIC */
@@ -22,7 +22,7 @@ struct rect {
 	unsigned int x, y, width, height;
 };
 
-/* What shares a switch. */
+/* The devices below one switch. */
 struct box {
 	unsigned int node; /* the bridge, host bridge or function that it is named after */
 	unsigned int n_gpus, n_nics;
@@ -43,19 +43,19 @@ struct picture {
 	unsigned int n_boxes, n_frames;
 	bool has_bar;
 	unsigned int width, height;
-	unsigned int page_width; /* that it is enlarged to */
+	unsigned int page_width; /* the picture is enlarged to it */
 	unsigned int foot; /* where legend and notes begin */
-	struct rect bar; /* what links GPUs */
+	struct rect bar; /* links GPUs */
 	struct box boxes[PICTURE_MAX_BOXES];
 	struct frame frames[PICTURE_MAX_BOXES];
 	unsigned int gpu_box[TOPO_MAX_GPUS], nic_box[TOPO_MAX_NICS];
 	struct rect gpus[TOPO_MAX_GPUS], nics[TOPO_MAX_NICS];
 };
 
-/* Of picture->view. */
+/* Places the machine of picture->view. */
 void picture_place(struct picture *picture);
 
-/* Below the machine: what lines and colours mean, and which NICs no GPU uses, and why. The height follows from the width. */
+/* Below the machine: the legend, and the NICs that no GPU uses, with reasons. The height follows from the width. */
 unsigned int picture_foot_height(const struct picture *picture);
 void picture_draw_foot(const struct picture *picture);
 /* A sentence about the kinds of devices that the machine lacks; NULL: it has GPUs and NICs. */

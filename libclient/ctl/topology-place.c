@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where everything of a picture is, before anything is drawn: on the narrowest of a few widths that, enlarged to the page's, is no
- * higher than the page; so small machines are shown large, and only one that fits on none is higher. Boxes share the width of their
- * frame, so that lines have room.
+ * Places everything in a picture before anything is drawn. Takes the narrowest of a few widths at which the picture, enlarged to
+ * the page's width, is no higher than the page: so small machines appear large, and only a machine that fits no width is higher.
+ * Boxes share the width of their frame, so that lines have room.
  */
 #include <string.h>
 
@@ -112,7 +112,7 @@ static unsigned int n_rows_of(const struct box *box)
 	return box->n_gpus > box->n_nics ? box->n_gpus : box->n_nics;
 }
 
-/* A frame has no box where all its devices are below switches of other nodes. */
+/* A frame has no box if all its devices are below switches of other nodes. */
 static unsigned int count_beside(const struct frame *frame, unsigned int n_fit)
 {
 	unsigned int n = frame->n_boxes < n_fit ? frame->n_boxes : n_fit;
@@ -120,7 +120,7 @@ static unsigned int count_beside(const struct frame *frame, unsigned int n_fit)
 	return n ? n : 1;
 }
 
-/* Boxes of a frame side by side, as many as fit, row by row; together as wide as the frame. Returns how high the frame becomes. */
+/* Boxes of a frame side by side, as many as fit, row by row; together as wide as the frame. Returns the frame's height. */
 static unsigned int place_boxes(struct picture *picture, unsigned int frame, unsigned int width)
 {
 	unsigned int n_fit = (width - BOX_GAP) / (BOX_WIDTH + BOX_GAP), n = 0, y = FRAME_HEAD, row_height = 0;
@@ -167,7 +167,7 @@ static void place_frames(struct picture *picture)
 	picture->height = picture->foot + picture_foot_height(picture) + PICTURE_MARGIN;
 }
 
-/* A page as wide as there is, unless it would show a small machine in huge letters, or be too high. */
+/* The full width of the page, unless that shows a small machine in huge letters or makes the picture too high. */
 static void choose_page(struct picture *picture)
 {
 	picture->page_width = picture->width * PICTURE_MAX_PERCENT / 100;
@@ -217,7 +217,7 @@ static unsigned int first_user(const struct picture *picture, unsigned int nic)
 	return gpu;
 }
 
-/* In the order of the GPUs that have them, so that lines within a box do not cross; those of nobody come last. */
+/* In the order of the GPUs that have them, so that lines within a box do not cross; NICs without a GPU come last. */
 static void place_nics(struct picture *picture)
 {
 	unsigned int used[PICTURE_MAX_BOXES] = {0}, users[TOPO_MAX_NICS];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A machine as a picture (SVG): grey lines are PCIe, the bar at the top is what links GPUs, coloured lines are the assignment. Lines
- * are drawn before the boxes and names that they pass. Every text that could be another's goes through put_text.
+ * A machine as a picture (SVG): grey lines are PCIe, the bar at the top links GPUs, coloured lines are the assignment. Lines
+ * are drawn before the boxes and names that they pass. Every hostile text goes through ink_text().
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +9,10 @@
 #include "libclient/ctl/topology-picture.h"
 
 #define LABEL_CHARS 17 /* of a NIC, beside its rate */
-#define LONG_LABEL_CHARS 27 /* where there is none */
+#define LONG_LABEL_CHARS 27 /* if it has none */
 #define TITLE_CHARS 48
 
-/* Colours of GPUs, far from each other to the eye. GPUs beyond the sixteenth repeat them with dashed lines. */
+/* Colours of GPUs, easy to tell apart. GPUs beyond the sixteenth repeat them with dashed lines. */
 static const char *const colors[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#e67e00", "#17a2b8", "#8c564b", "#c71585",
 				     "#0000ff", "#ff00ff", "#2d4b0f", "#690fb4", "#a5a500", "#5aa578", "#0078ff", "#f07896"};
 #define N_COLORS (sizeof(colors) / sizeof(colors[0]))
@@ -94,7 +94,7 @@ static void draw_edge(const struct picture *picture, unsigned int gpu, unsigned 
 	ink_line(picture->out, attributes, edge.x1, edge.y1, edge.x2, edge.y2);
 }
 
-/* Over the NICs, which several GPUs may have as their default. */
+/* Above the NICs, since a NIC may be the default of several GPUs. */
 static void draw_marks(const struct picture *picture)
 {
 	for (unsigned int gpu = 0; gpu < picture->topo->n_gpus; gpu++) {
@@ -236,7 +236,7 @@ static void draw_nics(const struct picture *picture)
 	}
 }
 
-/* The model where all GPUs are of one. */
+/* The model, if all GPUs are the same. */
 static const char *model_of(const struct topo *topo)
 {
 	for (unsigned int i = 1; i < topo->n_gpus; i++)

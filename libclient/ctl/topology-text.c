@@ -24,7 +24,7 @@ static void print_legend(FILE *out)
 /* ---- tables */
 
 /*
- * A port that could be faster shows also how fast. A port that is down shows no rate: its firmware reports the slowest that there is.
+ * A port below its best rate shows that rate too. A port that is down shows no rate: its firmware reports the slowest one.
  */
 static void add_rate(struct table *table, const struct topo_nic *nic)
 {

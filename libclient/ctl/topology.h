@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ways to show a machine: as tables, as JSON, as a picture. Each writes what `view` has, and decides nothing. */
+/* A machine, its map of GPUs and NICs, and the ways to show them: as tables, as JSON, as a picture. These decide nothing. */
 #ifndef SHMEMD_CTL_TOPOLOGY_H
 #define SHMEMD_CTL_TOPOLOGY_H
 
@@ -10,26 +10,26 @@ struct topology_view {
 	const struct topo *topo;
 	const struct topo_map *map;
 	const char *source; /* a file, or "this machine" */
-	int why; /* the GPU that was asked about, or -1 */
+	int why; /* the GPU of --why, or -1 */
 };
 
-/* Whether no GPU gets a NIC, on a machine that has GPUs: it is excluded, or each has a nearer one or others by the settings. */
+/* Whether no GPU of the machine gets this NIC: it is excluded, or each GPU has a nearer one or others by the settings. */
 bool topology_is_left(const struct topology_view *view, unsigned int nic);
-/* What --from names, or this machine. 0, or an exit status when it has said what is wrong. */
+/* The machine of --from, or this one. 0, or an exit status after it has printed the error. */
 int topology_load(const struct args *args, struct topo **ret_topo);
 
-/* What came of the settings about NICs and GPUs, in words; "": nothing. */
+/* The result of reading and following the settings about NICs and GPUs; texts may be "". */
 struct topology_settings {
-	bool is_given; /* else this machine's file is not there, or another machine has none */
+	bool is_given; /* false: this machine's file does not exist, or another machine has none */
 	bool is_followed; /* at least in part: the map is theirs */
-	char unread[TOPO_POLICY_WHY_BYTES]; /* why the file cannot be read; for others than the one that was named no failure */
+	char unread[TOPO_POLICY_WHY_BYTES]; /* why the file cannot be read; a failure only for the file of --config */
 	char error[TOPO_POLICY_WHY_BYTES]; /* why the file is refused, or this machine cannot follow it */
 	char warning[TOPO_DOUBTS_BYTES]; /* names that this machine does not have */
 };
 
 /*
- * The map as a daemon with the settings would decide. Where the machine cannot follow them, since a port is down maybe, a daemon does
- * not start, and one that runs follows them as far as it can: so does the map. 0; or -EINVAL with no map; -ENOMEM.
+ * The map that a daemon with these settings would decide on. If the machine cannot follow them, for example because a port is
+ * down, a daemon does not start, and a running one follows them as far as it can: so does the map. 0; or -EINVAL with no map; -ENOMEM.
  */
 int topology_assign(const struct args *args, const struct topo *topo, struct topo_map *map, struct topology_settings *ret_settings);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words for the numbers of the public header, the same in tables and in JSON, and what to do about errors. */
+/* Words for the numbers of the public header, the same in tables and in JSON, and advice on errors. */
 #include <shmd/abi/cqe.h>
 
 #include "libclient/ctl/ctl.h"

@@ -27,11 +27,11 @@ struct shmd_daemon_status {
 	uint64_t drain_left_nsec; /* until sessions are ended; 0: they are being ended, or nothing is drained */
 	uint32_t n_monitors;
 	uint32_t n_dcis, n_dcts; /* of n_qps; the rest is RC */
-	bool keeps_sessions; /* they outlive the daemon, whose next one their clients wait for ... */
-	uint64_t restart_grace_nsec; /* ... so long */
+	bool keeps_sessions; /* they outlive the daemon, and their clients wait for the next one */
+	uint64_t restart_grace_nsec; /* for this time */
 	uint64_t n_resumed; /* sessions that it took over from a former one */
 	uint32_t n_hidden_sessions; /* of n_sessions, of other users: lists leave them out; 0 for administrators */
-	char settings_warning[256]; /* what shmemd.conf names and the machine does not have, in words; empty: nothing */
+	char settings_warning[256]; /* devices that shmemd.conf names and the machine lacks, in words; or empty */
 };
 /* The daemon as a whole. Any role. */
 SHMD_EXPORT int shmd_admin_status(struct shmd_client *client, struct shmd_daemon_status *ret_status);
@@ -46,11 +46,11 @@ struct shmd_session_item {
 	uint64_t registered_bytes, age_nsec;
 	struct shmd_counters counters;
 	uint32_t n_dcis, n_dcts; /* of n_qps; the rest is RC */
-	uint32_t n_dc_peers, n_rc_peers; /* of its DCIs: by them, and by an RC QP of their own; as it says */
+	uint32_t n_dc_peers, n_rc_peers; /* of its DCIs: by them, and by an RC QP of their own; as the client reports */
 	char doorbell_reason[96]; /* "NIC: why not a better mode" or "NIC and 2 more: ...", "; " between; empty: all have the best */
 	bool kept; /* it outlives the daemon */
-	char unkept_reason[96]; /* why not; empty: it does, or no session does */
-	char gpu_nics[256]; /* NICs that the map gives to the GPUs it named, "," between */
+	char unkept_reason[96]; /* why not; empty if kept, or if no session is */
+	char gpu_nics[256]; /* NICs that the map gives to the GPUs that the session named, "," between */
 };
 struct shmd_qp_item {
 	uint64_t session;
@@ -72,7 +72,7 @@ struct shmd_mr_item {
 	uint64_t iova, length_bytes;
 	char reason[128]; /* why the client took no better kind; or empty */
 };
-/* Contexts that the daemon made in advance, for sessions to come; since its start but the first two. */
+/* Contexts that the daemon makes in advance for new sessions. All but the first two count from its start. */
 struct shmd_nic_warm {
 	uint32_t n_wanted; /* to be kept ready; 0: none are made */
 	uint32_t n_ready;
@@ -90,7 +90,7 @@ struct shmd_nic_item {
 	struct shmd_nic_warm warm;
 };
 /*
- * shmd_admin_sessions, _qps, _mrs, _nics - go through what the daemon holds
+ * shmd_admin_sessions, _qps, _mrs, _nics - list the objects that the daemon holds
  *
  * Each calls fn once for every item, in the order of creation; a non-zero return stops and is returned. An item is
  * valid during its call; fn may use the client. A list may miss objects that come or go meanwhile.
@@ -124,13 +124,13 @@ struct shmd_undriven_nic {
 	uint64_t rate_mbps;
 	uint32_t n_gids;
 	struct shmd_gid gids[16]; /* the first ones in use */
-	char reason[256]; /* why no backend drives it, and what to do */
+	char reason[256]; /* why no backend drives it, with advice */
 };
 /*
- * shmd_admin_undriven - go through the NIC ports that no backend drives
+ * shmd_admin_undriven - list the NIC ports that no backend drives
  *
- * RDMA devices that the host has and that no session can open, by name and port; a daemon without this list has none of
- * them. Calls fn as the lists above do.
+ * RDMA devices of the host that no session can open, by name and port; an older daemon, without this list, reports
+ * none. Calls fn as the lists above do.
  */
 SHMD_EXPORT int shmd_admin_undriven(struct shmd_client *client,
 				    int (*fn)(void *arg, const struct shmd_undriven_nic *nic), void *arg);
@@ -139,14 +139,14 @@ struct shmd_admin_event {
 	enum shmd_event_kind kind;
 	uint64_t time_nsec; /* CLOCK_REALTIME of the daemon's host */
 	uint64_t session; /* whose; 0: of a NIC or of the daemon */
-	uint32_t uid, pid; /* of the session, or of who was refused */
+	uint32_t uid, pid; /* of the session, or of the refused process */
 	char nic[64]; /* name, or empty */
 	uint32_t number; /* qpn or cqn, 0: several; QUEUES_*: the first qpn; DROPPED: how many events were lost */
 	uint32_t detail; /* syndrome, port state, or status; QUEUES_*: how many QPs; DRAIN: 1 on, 0 off */
 	char text[256]; /* SESSION_OPENED: "COMMAND, LIBRARY"; else a sentence */
 };
 /*
- * shmd_admin_monitor - report what happens in the daemon, as it happens
+ * shmd_admin_monitor - report the daemon's events as they happen
  *
  * Calls fn for every event of NICs, of the daemon and of sessions: of all sessions for root and the daemon's user,
  * of the caller's own uid for others. fn may use the client. A caller that reads too slowly loses the newest events
@@ -166,14 +166,14 @@ SHMD_EXPORT int shmd_admin_monitor(struct shmd_client *client,
  *
  * All are for root and the daemon's user, on a client of SHMD_ROLE_CONTROL.
  *
- * kill		ends one session: its client gets -ECANCELED, nobody else notices. Its memory and queues are given
- *		back shortly after the call returns.
- * drain	on: clients that come are refused; those that live get SHMD_EVENT_DRAIN and, grace_nsec later, the
- *		end with -ESHUTDOWN. Returns at once; shmd_admin_status() tells how far it is. Again: the new
- *		time counts. off: everything is as before, for sessions that have not ended.
+ * kill		ends one session: its client gets -ECANCELED, other clients notice nothing. The daemon frees its memory and
+ *		queues shortly after the call returns.
+ * drain	on: the daemon refuses new clients; live ones get SHMD_EVENT_DRAIN and, grace_nsec later, the
+ *		end with -ESHUTDOWN. Returns at once; shmd_admin_status() reports the progress. In a repeated call the new
+ *		time counts. off: sessions that have not ended go on as before.
  * port_set	as the administrator of that port would do it; waits on queues of the NIC end when it goes down.
  *
- * nic		name, as shmd_admin_nics() tells
+ * nic		name, as in shmd_admin_nics()
  * Errors	-EPERM not allowed; -ENOENT no such session; -ENODEV no such NIC; -EOPNOTSUPP this NIC's ports
  *		cannot be set
  */
@@ -205,14 +205,14 @@ enum shmd_queue_part {
  * shmd_admin_queue_head, _queue_read - look into the queues of any session
  *
  * For root and the daemon's user, on a client of SHMD_ROLE_CONTROL: rings hold keys, addresses and inline payload.
- * The client and the NIC go on writing, so what is read at different times need not fit together.
+ * The client and the NIC go on writing, so data read at different times need not fit together.
  *
  * nic, qpn	name of the NIC and number of a QP on it
  * first, n	entries; any first: taken modulo the ring's size, over whose end the range may go
  * buf		out; room for n entries of 64 bytes, for SHMD_PART_RQ of SHMD_MAX_RQ_STRIDE_BYTES, whatever the stride
  *		is; entries lie there without gaps. Its content is undefined after an error.
  * Errors	-EPERM not allowed; -ENODEV no such NIC; -ENOENT no such QP, or it has no such ring; -EOPNOTSUPP the
- *		CPU does not reach this memory
+ *		CPU cannot reach this memory
  */
 SHMD_EXPORT int shmd_admin_queue_head(struct shmd_client *client, const char *nic, uint32_t qpn,
 				      struct shmd_queue_head *ret_head);

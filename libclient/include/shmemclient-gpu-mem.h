@@ -10,7 +10,7 @@
  *	host	sealed host memory that kernels reach over the bus
  *
  * "Automatic" takes the first that works, and reports why the better ones did not: in the error text or the info functions here,
- * in shmemd's log, in `shmemctl list mrs`. If quota or memory on the GPU is lacking, or the NIC or shmemd is gone, it tries no
+ * in shmemd's log, in `shmemctl list mrs`. If quota or memory on the GPU runs out, or the NIC or shmemd is gone, it tries no
  * other way and returns the error.
  */
 #ifndef SHMEMCLIENT_GPU_MEM_H
@@ -25,16 +25,16 @@ extern "C" {
 struct shmd_gpu_mem;
 
 enum shmd_gpu_mem_mode {
-	SHMD_GPU_MEM_AUTO = 0, /* only asked for */
+	SHMD_GPU_MEM_AUTO = 0, /* in attrs only */
 	SHMD_GPU_MEM_DMABUF = 1,
 	SHMD_GPU_MEM_PEERMEM = 2,
 	SHMD_GPU_MEM_HOST = 3,
 };
 
 struct shmd_gpu_mr_attr {
-	uint64_t addr; /* on the GPU; work requests name it so too */
+	uint64_t addr; /* on the GPU, and in work requests */
 	uint64_t length_bytes; /* at least 1 */
-	uint32_t access; /* SHMD_ACCESS_*; 0: this session's own NIC reads it, nobody else does anything */
+	uint32_t access; /* SHMD_ACCESS_*; 0: only this session's own NIC may read it */
 	enum shmd_gpu_mem_mode mode; /* 0: automatic; HOST is refused */
 };
 
@@ -42,11 +42,11 @@ struct shmd_gpu_mr_attr {
  * shmd_gpu_mr_reg - register memory of a GPU with a NIC
  *
  * For memory of cuMemAlloc(), cudaMalloc() or CUDA's virtual memory management, within one allocation. Not managed memory, which
- * moves. The MR is one like any other: keys, quota, shmd_mr_dereg(), and shmd_mr_info() says how and why.
+ * moves. The MR is like any other in keys, quota and shmd_mr_dereg(); shmd_mr_info() has the way and the reason.
  *
- * Ownership	the memory stays the caller's, who deregisters before freeing it
+ * Ownership	the memory stays the caller's, which deregisters before freeing it
  * Blocks	for at most two requests, and while CUDA and the kernel pin the pages
- * Errors	-EOPNOTSUPP and what CUDA, the kernel and shmemd say, with the reason of every way that was tried; -EDQUOT; -ENOSPC
+ * Errors	-EOPNOTSUPP and errors of CUDA, the kernel and shmemd, with the reason of every way that was tried; -EDQUOT; -ENOSPC
  *		the NIC is full; -ENODEV the NIC is gone
  */
 SHMD_EXPORT int shmd_gpu_mr_reg(struct shmd_gpu *gpu, struct shmd_nic *nic, const struct shmd_gpu_mr_attr *attr,
@@ -54,7 +54,7 @@ SHMD_EXPORT int shmd_gpu_mr_reg(struct shmd_gpu *gpu, struct shmd_nic *nic, cons
 
 struct shmd_gpu_mem_attr {
 	uint64_t bytes; /* at least 1; rounded up to pages */
-	uint32_t access; /* SHMD_ACCESS_*; 0: this session's own NIC reads it, nobody else does anything */
+	uint32_t access; /* SHMD_ACCESS_*; 0: only this session's own NIC may read it */
 	enum shmd_gpu_mem_mode mode; /* 0: automatic */
 };
 
@@ -71,11 +71,11 @@ struct shmd_gpu_mem_info {
 /*
  * shmd_gpu_mem_alloc - memory that kernels of a GPU use and a NIC reaches
  *
- * Memory of the GPU, or of the host where no NIC would reach that; registered with the NIC. Its content is undefined.
+ * Memory of the GPU, or of the host if the NIC cannot reach that; registered with the NIC. Its content is undefined.
  *
  * Lifetime	until shmd_gpu_mem_free(), which comes before shmd_gpu_close()
  * Blocks	for at most three requests, and while CUDA and the kernel pin the pages
- * Errors	-ENOMEM; -EDQUOT; -EIO and what else CUDA reports; those of shmd_gpu_mr_reg()
+ * Errors	-ENOMEM; -EDQUOT; -EIO and other errors of CUDA; those of shmd_gpu_mr_reg()
  */
 SHMD_EXPORT int shmd_gpu_mem_alloc(struct shmd_gpu *gpu, struct shmd_nic *nic, const struct shmd_gpu_mem_attr *attr,
 				   struct shmd_gpu_mem **ret_mem);

@@ -2,21 +2,21 @@
 /*
  * libshmemclient: sessions with shmemd, memory, queues, endpoint addresses.
  *
- * The daemon owns NICs, QPs and registrations; this library asks for them over a Unix socket, maps what it is
- * handed and fills the dev-state that device functions (<shmd/dev/...>) work on. After set-up the daemon is off
+ * The daemon owns NICs, QPs and registrations; this library requests them over a Unix socket, maps the memory that it
+ * receives and fills the dev-state that device functions (<shmd/dev/...>) work on. After set-up the daemon is off
  * the data path.
  *
- * Errors: functions return 0 (or a count where said) or a negative errno; shmd_error_text() then has a sentence
- * for this thread that says what happened and, where it can be known, what to do next.
- * Threads: a client may be used by any number of threads; calls on one client are serialised inside. Closing or
+ * Errors: functions return 0 (or a count, as their comments say) or a negative errno; shmd_error_text() then has a sentence
+ * for this thread that names the cause and, if possible, the next step.
+ * Threads: any number of threads may use a client; the library serialises calls on it. Closing or
  * destroying an object while another thread uses it is the caller's error.
  * Fork: descriptors are close-on-exec, mappings are shared with a forked child, but a client belongs to the process
  * that opened it: in a child every call returns -ECHILD and shmd_client_close() only frees its copy.
  * Fatal errors: when the connection breaks, or the daemon died and the next one did not take the session over in time, the
  * client stays dead: every call returns the same error, and every health word says SHMD_HEALTH_DAEMON_GONE so that waits on
- * its queues end. A thread of the library sees to that while no call is made; it sleeps otherwise.
+ * its queues end. A thread of the library does that even if no call is made; it sleeps otherwise.
  *
- * What holds for every function, unless its comment says otherwise:
+ * These rules hold for every function, unless its comment says otherwise:
  *	Ownership	a handle belongs to the caller until the function that ends it, and at the latest until
  *			shmd_client_close() of its client, which ends every handle made from it. Descriptors and
  *			strings passed in are borrowed for the call.
@@ -25,22 +25,22 @@
  *			if the comment allows NULL. Functions refuse zero in a field without a default, such as a length
  *			(-EINVAL).
  *	Blocks		until the daemon replies, at most the client's time limit: -ETIMEDOUT. The daemon may still
- *			carry out what timed out; what it makes then lives until the session ends.
+ *			carry out the request; objects that it then makes live until the session ends.
  *	Errors		-EINVAL an argument; -ECHILD in a forked child; -ETIMEDOUT; -ENOMEM; -ECONNRESET (connection
  *			broke), -ECANCELED (session ended by an administrator), -ESHUTDOWN (daemon stops) and -EPROTO
  *			(the daemon answered nonsense), which are fatal; and those that its comment names.
- *	Restart		where the service manager keeps the sessions of shmemd, a call that is under way when the daemon
- *			dies goes on with the next one, within its time limit, and is carried out once. When none comes in the
- *			time that the daemon was set to (restart-grace), or it comes without its sessions: -ECONNRESET.
+ *	Restart		if the service manager keeps the sessions of shmemd, a call that is under way when the daemon
+ *			dies goes on with the next one, within its time limit, and is carried out once. If no daemon starts
+ *			within restart-grace, or it starts without the sessions: -ECONNRESET.
  *	Since		0.1, protocol version 1.
  * "Never blocks" also means: makes no request, needs no lock, cannot fail for the reasons above.
  *
  * How the ABI grows: functions, values of enums and bits of flags may be added in any release; ignore values you do not know.
  * Symbols have versions, so a program that calls a function this library lacks does not start with it. Structs carry no size:
  * a field added to one, be it an attr or what a function fills in, changes the soname (libshmemclient.so.0 now), and programs
- * are compiled anew. Before 1.0 that may happen with a new minor number, never with a new patch number alone. Sources stay
- * valid: fill attrs by designated initialisers or from zero, since 0 in a field that was added later means what was done before
- * it was there. What kernels see (<shmd/abi/...>) has a version of its own, in struct shmd_dev_state.
+ * must be compiled anew. Before 1.0 that may happen with a new minor number, never with a new patch number alone. Sources stay
+ * valid: fill attrs by designated initialisers or from zero, since 0 in a field that was added later means the behaviour before
+ * it. The layouts that kernels see (<shmd/abi/...>) have a version of their own, in struct shmd_dev_state.
  */
 #ifndef SHMEMCLIENT_H
 #define SHMEMCLIENT_H
@@ -102,8 +102,8 @@ SHMD_EXPORT int shmd_client_open(const struct shmd_client_attr *attr, struct shm
 /*
  * shmd_client_close - end the session
  *
- * Destroys what is left in it, here and in the daemon; every handle and mapping made from this client is invalid
- * afterwards, except the addresses of adopted memory, which stay mapped. The daemon's part is done shortly after
+ * Destroys the objects left in it, here and in the daemon; every handle and mapping made from this client is invalid
+ * afterwards, except the addresses of adopted memory, which stay mapped. The daemon finishes its part shortly after
  * the call returns. In a forked child it frees the child's copy only. NULL is allowed. Always succeeds.
  *
  * Blocks	no
@@ -111,7 +111,7 @@ SHMD_EXPORT int shmd_client_open(const struct shmd_client_attr *attr, struct shm
 SHMD_EXPORT void shmd_client_close(struct shmd_client *client);
 /* Number of the session, as shmemctl shows it; 0 for NULL. Never blocks. */
 SHMD_EXPORT uint64_t shmd_client_session(const struct shmd_client *client);
-/* What the daemon told at the start; "per uid" counts all sessions of this user. Never blocks. */
+/* The limits that the daemon reported at the start; "per uid" counts all sessions of this user. Never blocks. */
 SHMD_EXPORT int shmd_client_limits(const struct shmd_client *client, struct shmd_limits *ret_limits);
 /* "shmemd 0.1.0", as it was when the client was opened; valid until close; never NULL. Never blocks. */
 SHMD_EXPORT const char *shmd_client_daemon(const struct shmd_client *client);
@@ -129,13 +129,13 @@ SHMD_EXPORT int shmd_client_health(struct shmd_client *client);
 /* The session's health page, mapped until close; NULL for SHMD_ROLE_CONTROL. Words: see <shmd/abi/doorbell.h>. */
 SHMD_EXPORT struct shmd_health_page *shmd_client_health_page(struct shmd_client *client);
 /*
- * How often the daemon has restarted and taken the session over, as far as was seen; 0 for NULL. Calls and waits that were under
- * way went on. Never blocks.
+ * How many restarts of the daemon this client has seen that took the session over; 0 for NULL. Calls and waits under way went on.
+ * Never blocks.
  */
 SHMD_EXPORT unsigned int shmd_client_restarts(const struct shmd_client *client);
 /*
- * Pollable (poll, epoll): readable when shmd_event_next() may have something or the connection broke. Owned by the
- * client: neither read nor closed by the caller. -1 for NULL. Never blocks.
+ * Pollable (poll, epoll): readable when shmd_event_next() may have something or the connection broke. The client owns
+ * it; the caller neither reads nor closes it. -1 for NULL. Never blocks.
  */
 SHMD_EXPORT int shmd_client_fd(const struct shmd_client *client);
 
@@ -145,7 +145,7 @@ SHMD_EXPORT const char *shmd_error_text(void);
 SHMD_EXPORT const char *shmd_health_text(int health);
 SHMD_EXPORT const char *shmd_dev_status_text(int status);
 SHMD_EXPORT const char *shmd_syndrome_text(uint32_t syndrome);
-/* "0.1.0": of the library that runs, where SHMD_VERSION_* are of the header that was compiled. */
+/* "0.1.0": the version of the running library. SHMD_VERSION_* are those of the header that was compiled. */
 SHMD_EXPORT const char *shmd_version(void);
 
 enum shmd_event_kind {
@@ -161,7 +161,7 @@ enum shmd_event_kind {
 	SHMD_EVENT_DRAIN = 10, /* detail 1: finish, the session will be ended; 0: it may go on */
 	SHMD_EVENT_DROPPED = 11, /* to monitors only, as the next one */
 	SHMD_EVENT_REFUSED = 12,
-	SHMD_EVENT_DAEMON_RESUMED = 13, /* number: how often so far; what the session holds is as it was */
+	SHMD_EVENT_DAEMON_RESUMED = 13, /* number: how often so far; the objects of the session are unchanged */
 };
 
 struct shmd_event {
@@ -175,7 +175,7 @@ struct shmd_event {
 /*
  * shmd_event_next - take the next event of the session
  *
- * At most 64 events wait; beyond that the newest are lost, since every state they tell of can be asked for.
+ * At most 64 events wait; beyond that the newest are lost, since every state that they report can be queried.
  *
  * timeout_nsec	0: do not wait
  * Blocks	at most timeout_nsec; events wait while another thread's request is under way
@@ -193,7 +193,7 @@ enum shmd_mem_kind {
 	SHMD_MEM_PEERMEM = 4, /* addresses of this process, which the library registers itself */
 };
 
-/* struct shmd_nic_info.atomics: what its QPs send and carry out. */
+/* struct shmd_nic_info.atomics: the atomics that its QPs send and carry out. */
 #define SHMD_ATOMIC_8 0x1u /* fetch, add and compare-swap of 8 bytes */
 #define SHMD_ATOMIC_MASKED_4 0x2u /* all operations of 4 bytes */
 #define SHMD_ATOMIC_MASKED_8 0x4u /* and, or, xor, swap and signals that set a word, of 8 bytes */
@@ -241,8 +241,8 @@ struct shmd_nic_attr {
  * The daemon chooses the NIC for the GPU, or the one named; each NIC at most once in a session. Maps the doorbell
  * page; the daemon makes a protection domain of the session's own.
  *
- * An automatic doorbell mode is uar-mmap where that is offered, and changes to cpu, once, when its page cannot be mapped
- * here or a GPU cannot reach it (shmd_gpu_dev_state() and shmd_gpu_dev_qp() find out). Queues go on; shmd_nic_info() says why.
+ * An automatic doorbell mode is uar-mmap if the daemon offers it, and changes to cpu, once, if this process cannot map its page
+ * or a GPU cannot reach it (shmd_gpu_dev_state() and shmd_gpu_dev_qp() find out). Queues go on; shmd_nic_info() has the reason.
  *
  * attr		in; may be NULL: no GPU, any NIC, automatic doorbell mode
  * Lifetime	the handle until shmd_nic_close(); the NIC's context, and its place in the session, until the
@@ -252,9 +252,9 @@ struct shmd_nic_attr {
  */
 SHMD_EXPORT int shmd_nic_open(struct shmd_client *client, const struct shmd_nic_attr *attr,
 			      struct shmd_nic **ret_nic);
-/* enum shmd_health of one NIC, or of its session when that has ended. Otherwise as shmd_client_health(). */
+/* enum shmd_health of one NIC, or of its session after that has ended. Otherwise as shmd_client_health(). */
 SHMD_EXPORT int shmd_nic_health(const struct shmd_nic *nic);
-/* The NIC as it was when it was opened. Doorbell mode and reason are those of now: see shmd_nic_open(). Never blocks. */
+/* The NIC at the time when it was opened; doorbell mode and reason are the present ones: see shmd_nic_open(). Never blocks. */
 SHMD_EXPORT int shmd_nic_info(const struct shmd_nic *nic, struct shmd_nic_info *ret_info);
 /*
  * Frees the handle and its mappings; MRs and queues of it must be gone (-EBUSY). The context ends with the session,
@@ -272,7 +272,7 @@ SHMD_EXPORT int shmd_nic_close(struct shmd_nic *nic);
  *
  * bytes	at least 1; rounded up to pages
  * Blocks	no longer than another thread's request; makes none itself
- * Errors	-ENOMEM, -EMFILE and what else the kernel says to memfd_create and mmap
+ * Errors	-ENOMEM, -EMFILE and other errors of memfd_create and mmap
  */
 SHMD_EXPORT int shmd_mem_alloc(struct shmd_client *client, size_t bytes, struct shmd_mem **ret_mem);
 /*
@@ -295,8 +295,8 @@ SHMD_EXPORT void *shmd_mem_addr(const struct shmd_mem *mem);
 SHMD_EXPORT size_t shmd_mem_bytes(const struct shmd_mem *mem);
 SHMD_EXPORT int shmd_mem_fd(const struct shmd_mem *mem); /* borrowed */
 /*
- * Unmaps (allocated) or leaves the mapping in place (adopted), closes the memfd. MRs on it stay valid: NIC and
- * peers may still write to memory that is no longer mapped here. NULL is allowed; nothing happens in a forked child.
+ * Unmaps (allocated) or leaves the mapping in place (adopted), and closes the memfd. MRs on it stay valid: NIC and
+ * peers may still write to memory that is no longer mapped here. NULL is allowed; does nothing in a forked child.
  */
 SHMD_EXPORT void shmd_mem_free(struct shmd_mem *mem);
 
@@ -308,18 +308,18 @@ SHMD_EXPORT void shmd_mem_free(struct shmd_mem *mem);
 
 struct shmd_mr_attr {
 	enum shmd_mem_kind kind; /* 0: SHMD_MEM_MEMFD */
-	int fd; /* borrowed: memfd (the library seals it if it can) or dmabuf; SHMD_MEM_PEERMEM: not looked at */
+	int fd; /* borrowed: memfd (the library seals it if it can) or dmabuf; SHMD_MEM_PEERMEM: ignored */
 	uint64_t offset; /* bytes into fd; SHMD_MEM_PEERMEM: the address. Agrees with iova modulo 4096 */
 	uint64_t length_bytes; /* at least 1 */
 	uint64_t iova; /* address that work requests will use */
-	uint32_t access; /* SHMD_ACCESS_*; 0: this session's own NIC reads it, nobody else does anything */
+	uint32_t access; /* SHMD_ACCESS_*; 0: only this session's own NIC may read it */
 };
 
 /*
  * shmd_mr_reg - register memory with a NIC
  *
- * attr->fd is borrowed: daemon and NIC hold the memory by references of their own, and it may be closed after the
- * call. A memfd without F_SEAL_SHRINK gets it added. Charges the user's registered bytes and MRs.
+ * attr->fd is borrowed: daemon and NIC hold references of their own to the memory, so the caller may close it after the
+ * call. The library adds F_SEAL_SHRINK to a memfd without it. Charges the user's registered bytes and MRs.
  *
  * SHMD_MEM_PEERMEM is for memory that has no descriptor, such as that of a GPU without dmabufs and with the nvidia-peermem module:
  * the library registers the addresses by the command descriptor that comes with doorbell mode uar-mmap, and shmemd takes it from
@@ -328,7 +328,7 @@ struct shmd_mr_attr {
  * Errors	-EOPNOTSUPP the NIC does not take this kind, the text names those it takes (see shmd_nic_info.mem_kinds);
  *		-EPERM the memfd cannot be sealed; -ERANGE outside the descriptor; -EBADF not what its kind says;
  *		-EDQUOT; -ENOSPC the NIC is full; -ENODEV the NIC is gone; PEERMEM: -EOPNOTSUPP no command descriptor came
- *		(doorbell mode cpu from the start), and what the kernel says, -EFAULT where it finds no pages
+ *		(doorbell mode cpu from the start), and errors of the kernel, -EFAULT if it finds no pages
  */
 SHMD_EXPORT int shmd_mr_reg(struct shmd_nic *nic, const struct shmd_mr_attr *attr, struct shmd_mr **ret_mr);
 /* shmd_mr_reg() of all of mem, with iova = its address: work requests use this process's addresses. */
@@ -337,7 +337,7 @@ SHMD_EXPORT int shmd_mr_reg_mem(struct shmd_nic *nic, const struct shmd_mem *mem
 /* Constant until shmd_mr_dereg(); above 0x100, not guessable. Never block. */
 SHMD_EXPORT uint32_t shmd_mr_lkey(const struct shmd_mr *mr);
 SHMD_EXPORT uint32_t shmd_mr_rkey(const struct shmd_mr *mr);
-/* As work requests want them: big-endian. */
+/* Big-endian, the form for work requests. */
 SHMD_EXPORT shmd_be32 shmd_mr_lkey_be(const struct shmd_mr *mr);
 SHMD_EXPORT shmd_be32 shmd_mr_rkey_be(const struct shmd_mr *mr);
 
@@ -359,29 +359,29 @@ SHMD_EXPORT int shmd_mr_dereg(struct shmd_mr *mr);
 /* ---- queues ---------------------------------------------------------------------------------------------------- */
 
 enum shmd_cq_mode {
-	SHMD_CQ_MODE_COLLAPSED = 0, /* one collapsed CQ for each QP: what kernels poll */
+	SHMD_CQ_MODE_COLLAPSED = 0, /* one collapsed CQ for each QP, for kernels to poll */
 	SHMD_CQ_MODE_ORDINARY = 1, /* one ordinary CQ for each QP */
 };
 
 /* How QPs meet their peers. */
 enum shmd_qp_type {
 	SHMD_QP_TYPE_RC = 1, /* each has one */
-	SHMD_QP_TYPE_DCI = 2, /* senders: every work request names a peer's DCT, whichever was resolved */
+	SHMD_QP_TYPE_DCI = 2, /* senders: every work request names the DCT of any resolved peer */
 	SHMD_QP_TYPE_DCT = 3, /* a target of all DCIs that know its address: shmd_dct_create() */
 };
 
 struct shmd_queues_attr {
 	unsigned int n_qps; /* 1..limit, no default; split over packets by the library */
 	uint32_t sq_wqebbs; /* power of two, 16..; 0: 256 */
-	uint32_t rq_wqes; /* power of two, at least 64 bytes of them are made; or 0: nothing can be received */
+	uint32_t rq_wqes; /* power of two, of at least 64 bytes in all; or 0: the QP receives nothing */
 	uint32_t rq_stride_bytes; /* 16..512, power of two; 0: 16 (one data segment) */
 	uint32_t recv_cq_entries; /* 0: rq_wqes. One ordinary receive CQ for each QP */
 	enum shmd_cq_mode cq_mode; /* 0: collapsed */
 	enum shmd_sharing sharing; /* 0: exclusive */
 	uint32_t access; /* what peers may do: SHMD_ACCESS_REMOTE_*; 0: all */
-	int gpu_driven; /* 1: doorbells are rung by kernels; 0: by CPU threads */
+	int gpu_driven; /* 1: kernels ring doorbells; 0: CPU threads do */
 	/* Queue memory of the caller's instead of a memfd of the daemon's */
-	enum shmd_mem_kind mem_kind; /* 0: the daemon makes it, and the next three are not looked at */
+	enum shmd_mem_kind mem_kind; /* 0: the daemon makes it, and the next three are ignored */
 	int mem_fd;
 	uint64_t mem_offset;
 	uint64_t mem_bytes;
@@ -391,7 +391,7 @@ struct shmd_queues_attr {
 /*
  * shmd_queues_layout - bytes of queue memory that these queues need
  *
- * A multiple of 4096. For callers that bring their own; mem_* of attr are not looked at.
+ * A multiple of 4096. For callers that bring their own; ignores mem_* of attr.
  */
 SHMD_EXPORT int shmd_queues_layout(struct shmd_nic *nic, const struct shmd_queues_attr *attr,
 				   uint64_t *ret_bytes);
@@ -414,7 +414,7 @@ SHMD_EXPORT int shmd_queues_create(struct shmd_nic *nic, const struct shmd_queue
  * shmd_queues_destroy - destroy the QPs and CQs of a batch and unmap them
  *
  * Work requests under way are dropped. On failure the handle stays, with the QPs that could not be destroyed, and
- * the call may be repeated. Nobody may use its dev-qps during or after the call.
+ * the call may be repeated. No thread or kernel may use its dev-qps during or after the call.
  *
  * Errors	-EBUSY DCIs with a set of hot peers (shmd_hot_close comes first)
  */
@@ -430,14 +430,14 @@ SHMD_EXPORT struct shmd_dev_qp *shmd_queues_dev_qp(struct shmd_queues *queues, u
 /* dev-state over all QPs of the batch, host addresses, key tables empty. Valid until destroy. Never blocks. */
 SHMD_EXPORT const struct shmd_dev_state *shmd_queues_dev_state(struct shmd_queues *queues);
 
-/* Receive CQ of QP i for CPU threads; entries 0 where the QP has no receive queue. */
+/* Receive CQ of QP i for CPU threads; entries is 0 if the QP has no receive queue. */
 struct shmd_recv_cq {
 	void *ring; /* struct shmd_cqe[entries], with owner bits */
 	uint32_t entries; /* power of two */
 	uint32_t cqn;
 	void *dbrec; /* struct shmd_dbrec: the consumer writes its index, 24 bits, to rcv */
 };
-/* Valid until destroy. The consumer index is the caller's and goes on through a reset of the QP. Never blocks. */
+/* Valid until destroy. The caller owns the consumer index, which goes on through a reset of the QP. Never blocks. */
 SHMD_EXPORT int shmd_queues_recv_cq(struct shmd_queues *queues, unsigned int i,
 				    struct shmd_recv_cq *ret_cq);
 
@@ -446,7 +446,7 @@ struct shmd_addr {
 	uint32_t bytes; /* used */
 	uint8_t data[SHMD_ADDR_BYTES]; /* opaque; send it to the peer by any means */
 };
-/* Endpoint address of RC QP i: what a peer passes to shmd_queues_connect(). Never blocks. */
+/* Endpoint address of RC QP i, which a peer passes to shmd_queues_connect(). Never blocks. */
 SHMD_EXPORT int shmd_queues_addr(const struct shmd_queues *queues, unsigned int i,
 				 struct shmd_addr *ret_addr);
 
@@ -465,11 +465,11 @@ struct shmd_qp_params {
 /*
  * shmd_queues_connect - connect QPs to their peers and bring them to RTS
  *
- * QPs first..first+n-1 of the batch to addrs[0..n-1]; each side connects its own QP. Stops at the first failure. DCIs
+ * Connects QPs first..first+n-1 of the batch to addrs[0..n-1]; each side connects its own QP. Stops at the first failure. DCIs
  * have no peer of their own: this makes them ready to send, with these params.
  *
  * A request to a QP that is not connected yet is lost, and ends in an error when its retries are used up. So post only after both
- * sides have connected: let each tell the other, or call shmd_pair_connect(), which does so.
+ * sides have connected: let each inform the other, or call shmd_pair_connect(), which does so.
  *
  * addrs	in; n of them, of this fabric's shmd_queues_addr(); NULL for DCIs
  * params	in; may be NULL: the daemon's settings
@@ -510,17 +510,17 @@ struct shmd_qp_info {
  * shmd_queues_modify - move QP i to another state
  *
  * To RST, INIT, ERR, SQD, or from SQD back to RTS. To RST also makes the dev-qp as new: indexes and dbrec 0, the
- * first error forgotten, send CQEs dropped; nobody may use it during the call. CQEs of its receive CQ stay.
+ * first error forgotten, send CQEs dropped; no thread or kernel may use it during the call. CQEs of its receive CQ stay.
  *
  * Errors	-EINVAL a transition that is not allowed
  */
 SHMD_EXPORT int shmd_queues_modify(struct shmd_queues *queues, unsigned int i, enum shmd_qp_state state);
 /*
- * What the daemon knows of QP i: state, indexes as the NIC sees them (16 bits), first error, counters. A ConnectX counts
- * error_cqes alone for a QP; where several QPs of the session with collapsed CQs fail together, that is a lower bound.
+ * The daemon's view of QP i: state, indexes as the NIC sees them (16 bits), first error, counters. For a QP, a ConnectX counts
+ * error_cqes only; if several QPs of the session with collapsed CQs fail together, that is a lower bound.
  */
 SHMD_EXPORT int shmd_queues_query(struct shmd_queues *queues, unsigned int i, struct shmd_qp_info *ret_info);
-/* What the daemon saw executed for this session, destroyed queues included. */
+/* The work that the daemon has seen executed for this session, including destroyed queues. */
 SHMD_EXPORT int shmd_client_counters(struct shmd_client *client, struct shmd_counters *ret_counters);
 
 /* ---- dynamic connections ----------------------------------------------------------------------------------------- */
@@ -528,28 +528,28 @@ SHMD_EXPORT int shmd_client_counters(struct shmd_client *client, struct shmd_cou
 /*
  * shmd_dct_create - make a target that every DCI with its address can reach
  *
- * Ready when it is made. Whoever has its address has its key, and may do to registered memory of this session on this
- * NIC what `access` and the memory's own rkey allow; without the address nobody reaches it. Sends to it find no receive
- * WQE: write, read and use atomics. Counts as one QP and one CQ, however many send to it.
+ * It is ready at once. A peer with its address has its key, and may access registered memory of this session on this
+ * NIC as far as `access` and the memory's own rkey allow; without the address no peer reaches it. Sends to it find no receive
+ * WQE: write, read and use atomics. It counts as one QP and one CQ, whatever the number of senders.
  *
  * access	what peers may do: SHMD_ACCESS_REMOTE_*; 0: all
  * Lifetime	until shmd_dct_destroy(); requests under way then fail at their senders
  * Errors	-EOPNOTSUPP the NIC has no dynamic connections; -EDQUOT; -ENOSPC the NIC is full; -ENODEV the NIC is gone
  */
 SHMD_EXPORT int shmd_dct_create(struct shmd_nic *nic, uint32_t access, struct shmd_dct **ret_dct);
-/* Its address, secret: for peers that may reach it, who pass it to shmd_peers_resolve(). Never blocks. */
+/* Its address, a secret for the peers that may reach it, which pass it to shmd_peers_resolve(). Never blocks. */
 SHMD_EXPORT int shmd_dct_addr(const struct shmd_dct *dct, struct shmd_addr *ret_addr);
 /* On failure the handle stays. */
 SHMD_EXPORT int shmd_dct_destroy(struct shmd_dct *dct);
 
 /*
- * shmd_peers_resolve - turn addresses of DCTs into what work requests of DCIs carry
+ * shmd_peers_resolve - turn addresses of DCTs into the entries that work requests of DCIs carry
  *
- * For all DCIs of this session on this NIC. Keeps nothing, here or in the daemon: memory does not grow with peers but
- * for the caller's array, 64 bytes each. Stops at the first failure.
+ * For all DCIs of this session on this NIC. Keeps nothing, here or in the daemon: only the caller's array grows with the
+ * number of peers, by 64 bytes each. Stops at the first failure.
  *
  * addrs		in; n of them, of this fabric's shmd_dct_addr()
- * traffic_class	of requests to these peers, 0..255; InfiniBand without a router has none
+ * traffic_class	of requests to these peers, 0..255; without effect on InfiniBand without a router
  * ret_peers		out; room for n; the first *ret_n_done are written, on failure too
  * ret_n_done		out, on failure too; may be NULL
  * Lifetime		of the entries: as long as the way to the peer stays the same, beyond that of its DCT
@@ -562,11 +562,12 @@ SHMD_EXPORT int shmd_peers_resolve(struct shmd_nic *nic, unsigned int n, const s
  * shmd_queues_set_peers - the table of peers in the dev-state of a batch of DCIs
  *
  * Copies it; peers_addr and n_peers of the dev-state name the copy. A GPU gets it with its view of the queues, in GPU
- * memory. Replaces the table before, which nobody may use during or after the call.
+ * memory. Replaces the former table, which no thread may use during or after the call.
  *
  * peers	in; n of them, of shmd_peers_resolve() for this NIC; n 0: none
  * Lifetime	until shmd_queues_destroy()
- * Errors	those of a request, which tells the daemon how many for its lists: the table is set then; -EINVAL not DCIs, or a peer of another NIC; -EBUSY a GPU has a view of these queues already, or shmd_hot_open()
+ * Errors	those of the request that reports the number of peers for the daemon's lists: the table is set then; -EINVAL not
+ *		DCIs, or a peer of another NIC; -EBUSY a GPU has a view of these queues already, or shmd_hot_open()
  */
 SHMD_EXPORT int shmd_queues_set_peers(struct shmd_queues *queues, unsigned int n, const struct shmd_dev_peer *peers);
 
@@ -590,7 +591,7 @@ struct shmd_gpu_info {
  *		context that is current in this thread, which must outlive the handle and everything mapped by it
  * Lifetime	until shmd_gpu_close()
  * Blocks	while CUDA starts; makes no request
- * Errors	-ENODEV no CUDA driver, or no such GPU; -EIO and what else CUDA reports, with its words in the text
+ * Errors	-ENODEV no CUDA driver, or no such GPU; -EIO and other errors of CUDA, with its words in the text
  */
 SHMD_EXPORT int shmd_gpu_open(struct shmd_client *client, int ordinal, struct shmd_gpu **ret_gpu);
 /* Never blocks. */
@@ -612,10 +613,10 @@ SHMD_EXPORT int shmd_gpu_close(struct shmd_gpu *gpu);
  * ret_addr	out: where kernels find it
  * Lifetime	until shmd_gpu_unmap_mem(), shmd_mem_free() or shmd_gpu_close()
  * Blocks	as long as CUDA does to pin the pages; makes no request
- * Errors	-EEXIST registered with CUDA by somebody else; -ENOMEM; -EINVAL; -EIO
+ * Errors	-EEXIST other code has registered it with CUDA; -ENOMEM; -EINVAL; -EIO
  */
 SHMD_EXPORT int shmd_gpu_map_mem(struct shmd_gpu *gpu, const struct shmd_mem *mem, uint64_t *ret_addr);
-/* The opposite; no kernel may use the memory any more. -ENOENT when it was not mapped. Makes no request. */
+/* The opposite; no kernel may use the memory any more. -ENOENT if it is not mapped. Makes no request. */
 SHMD_EXPORT int shmd_gpu_unmap_mem(struct shmd_gpu *gpu, const struct shmd_mem *mem);
 /*
  * shmd_gpu_dev_state - view of a batch of queues for kernels
@@ -624,15 +625,15 @@ SHMD_EXPORT int shmd_gpu_unmap_mem(struct shmd_gpu *gpu, const struct shmd_mem *
  * hold on this GPU; made by the first call. Queues for a GPU are created with gpu_driven = 1. Each view has indexes
  * of its own, so a QP is driven through one view only: one GPU's, or the CPU's.
  *
- * Where the GPU cannot reach the doorbell page of a NIC in mode uar-mmap, which was left to shmemd, the NIC changes to
+ * If the GPU cannot reach the doorbell page of a NIC in mode uar-mmap, and the mode was left to shmemd, the NIC changes to
  * mode cpu. Queues with gpu_driven = 0 then have no view.
  *
  * ret_addr	out: struct shmd_dev_state in GPU memory
  * Lifetime	until shmd_queues_destroy() or shmd_gpu_close()
- * Blocks	as long as CUDA does to allocate memory; and for one request where the doorbell mode changes
+ * Blocks	as long as CUDA does to allocate memory; and for one request if the doorbell mode changes
  * Errors	-EBUSY the queues have hot peers (shmd_hot_open) and another GPU has their view; -ENOMEM; -EINVAL also queues
- *		with gpu_driven = 0 of a NIC that changed to mode cpu; -EIO; -EOPNOTSUPP the doorbell page cannot be reached,
- *		and mode cpu is not offered or another one was asked for; of the request
+ *		with gpu_driven = 0 of a NIC that changed to mode cpu; -EIO; -EOPNOTSUPP the GPU cannot reach the doorbell
+ *		page, and mode cpu is not offered or the caller asked for another one; errors of the request
  */
 SHMD_EXPORT int shmd_gpu_dev_state(struct shmd_gpu *gpu, struct shmd_queues *queues, uint64_t *ret_addr);
 /* The same; address of QP i in it: struct shmd_dev_qp in GPU memory. */
@@ -642,25 +643,25 @@ SHMD_EXPORT int shmd_gpu_dev_qp(struct shmd_gpu *gpu, struct shmd_queues *queues
 /* ---- sharing between processes of one user ------------------------------------------------------------------------ */
 
 struct shmd_world {
-	uint8_t secret[16]; /* from the bootstrap; whoever knows it (and has the uid) may fetch */
+	uint8_t secret[16]; /* from the bootstrap; a process that knows it (and has the uid) may fetch */
 };
 
 /*
  * shmd_publish - leave a descriptor and a few bytes for other processes of this user
  *
- * Under (world, pe, slot), for whoever has the same uid and knows the world. Lives until shmd_unpublish() or the end
+ * Under (world, pe, slot), for processes that have the same uid and know the world. Lives until shmd_unpublish() or the end
  * of this session.
  *
  * data		in; 0..256 bytes, may be NULL when 0
  * fd		in; -1: none. The daemon keeps a duplicate; counts against max_fds. Memfds, dmabufs, memory that CUDA
  *		exports, eventfds, pipes and sockets; not files, folders and other devices. With anything but a memfd
  *		the session ends with this daemon: a restart does not take it over.
- * Errors	-EEXIST published already; -EDQUOT; -EBADF of a kind that the daemon does not take
+ * Errors	-EEXIST published already; -EDQUOT; -EBADF a kind of descriptor that the daemon does not take
  */
 SHMD_EXPORT int shmd_publish(struct shmd_client *client, const struct shmd_world *world, uint32_t pe,
 			     uint32_t slot, const void *data, size_t bytes, int fd);
 /*
- * shmd_unpublish - take back what this session published
+ * shmd_unpublish - take back an entry that this session published
  *
  * Descriptors that were fetched stay valid.
  *
@@ -669,12 +670,12 @@ SHMD_EXPORT int shmd_publish(struct shmd_client *client, const struct shmd_world
 SHMD_EXPORT int shmd_unpublish(struct shmd_client *client, const struct shmd_world *world, uint32_t pe,
 			       uint32_t slot);
 /*
- * shmd_fetch - get what another session published
+ * shmd_fetch - get an entry that another session published
  *
- * Waits for it to be published, asking again every 2 ms at most.
+ * Waits for it to be published: asks the daemon again, at the latest after 2 ms.
  *
  * data, bytes	out; *bytes in: room, out: size. bytes may be NULL: no room
- * ret_fd	out; may be NULL: the descriptor is not wanted. The caller's to close; -1 when none was published
+ * ret_fd	out; may be NULL: the descriptor is not wanted. The caller closes it; -1 if none was published
  * timeout_nsec	how long to wait for it; 0: it must be there
  * Errors	-ENOENT not published in time; -ENOBUFS larger than the room
  */
@@ -682,14 +683,14 @@ SHMD_EXPORT int shmd_fetch(struct shmd_client *client, const struct shmd_world *
 			   uint32_t slot, void *data, size_t *bytes, int *ret_fd, uint64_t timeout_nsec);
 
 #define SHMD_PAIR_DATA_BYTES 65536u
-/* The QPs of one pair of PEs, and what they tell each other. */
+/* The QPs of one pair of PEs, and the data that they exchange. */
 struct shmd_pair {
 	uint32_t pe; /* the peer's number */
 	unsigned int first; /* QPs first..first+n_qps-1 of the batch are for this peer */
 	unsigned int n_qps; /* 0: 1. The peer passes the same number */
 	const void *data; /* for the peer: the address and the key of memory, for example. NULL: nothing */
 	size_t bytes; /* of data, up to SHMD_PAIR_DATA_BYTES */
-	void *peer_data; /* out: what the peer gave. NULL: not wanted */
+	void *peer_data; /* out: the peer's data. NULL: not wanted */
 	size_t peer_bytes; /* in: room at peer_data; out: bytes that the peer gave */
 };
 struct shmd_pair_attr {
