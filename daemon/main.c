@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* argv, exit status, and what becomes of a start with wrong settings. */
+/* Command line, exit status, and a start with wrong settings. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "config.h"
-#include "daemon/check-nics.h"
 #include "daemon/clients/refuse-clients.h"
 #include "daemon/daemon.h"
 #include "daemon/log.h"
@@ -16,7 +15,7 @@
 
 #define EXIT_USAGE 2
 
-/* Clients cannot wait for what an administrator has to do, so they are told. */
+/* Clients cannot wait until an administrator corrects the settings, so each gets the reason. */
 static int give_up(int listener, const char *why)
 {
 	char text[1024];
@@ -51,7 +50,7 @@ static int run(struct settings *settings, const struct settings_source *source)
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* Sessions are worth more than the newest settings: those of the daemon before hold on, or defaults. */
+/* A wrong file must not end kept sessions: the daemon takes the previous settings, or defaults. */
 static int hold(struct settings *settings, const struct settings_source *source, const struct settings_error *error,
 		struct settings_error *ret_trouble)
 {
@@ -108,9 +107,6 @@ int main(int argc, char **argv)
 			fprintf(stderr, "shmemd: %s" SETTINGS_REMOVED_TEXT "\n", settings.removed);
 		settings_print_all(&settings, stdout);
 		break;
-	case SETTINGS_CHECK_NICS:
-	case SETTINGS_CHECK_NICS_JSON:
-		return check_nics(action == SETTINGS_CHECK_NICS_JSON, stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
 	case SETTINGS_HELP:
 		settings_print_help(stdout);
 		break;
