@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shmemd --check-nics on simulated ConnectX NICs, as they are and with what may be wrong with them. */
+/* shmemd --check-nics on simulated ConnectX NICs, healthy and with each fault. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
