@@ -7,13 +7,14 @@ tree has more of them than the limit. CONTRIBUTING.md says how to write them ins
 
 Advice for the review: each line that counts.
 """
+import functools
 import re
 
 import checklib
 from checklib import Planted
 
 # The goal is 60. Lower the limit whenever a room is rewritten.
-LIMIT = 175
+LIMIT = 170
 
 OPENING = re.compile(r'(?:^|[.:;!?]\s+)(What|Who|Of|Those)\s+(?![^.?!]*\?)[a-z]')
 PHRASE = re.compile(r'\b(?:is|are|was|were|be|been|being) told\b|\b(?:is|are) said of\b')
@@ -23,19 +24,17 @@ SCRIPT = ('.py', '.sh', 'meson.build', '.toml')
 TEXT = ('.md', '.1', '.3', '.5', '.7', '.8', '.catalog')
 
 
-def blank(match):
-    """What is cut out of a text, with its lines kept."""
-    return re.sub(r'[^\n]', ' ', match.group())
+def blank(text):
+    """The lines of a text without their content, so that line numbers stay."""
+    return '\n' * text.count('\n')
 
 
 def comments_of_code(text):
-    """The text with everything but comments blanked, so that line numbers stay."""
     out, at = [], 0
     for match in COMMENT.finditer(text):
-        out.append(re.sub(r'[^\n]', ' ', text[at:match.start()]))
-        out.append(re.sub(r'^[ \t]*\*', ' ', match.group().replace('/*', '  ').replace('*/', '  ').replace('//', '  '), flags=re.M))
+        comment = match.group().replace('/*', '  ').replace('*/', '  ').replace('//', '  ')
+        out += [blank(text[at:match.start()]), re.sub(r'^[ \t]*\*', ' ', comment, flags=re.M)]
         at = match.end()
-    out.append(re.sub(r'[^\n]', ' ', text[at:]))
     return ''.join(out)
 
 
@@ -45,7 +44,7 @@ def prose(path, text):
     if path.endswith(SCRIPT):
         return '\n'.join(line.partition('#')[2] if '#' in line else '' for line in text.split('\n'))
     if path.endswith('.md'):
-        return re.sub(r'```.*?```', blank, text, flags=re.S)
+        return re.sub(r'```.*?```', lambda match: blank(match.group()), text, flags=re.S)
     return text if path.endswith(TEXT) else ''
 
 
@@ -60,7 +59,12 @@ def sentences(text):
                 yield text.count('\n', 0, position + len(match.group()) - 1) + 1, match.group().strip('.:;!? \n')
 
 
+@functools.lru_cache
 def found(root):
+    return list(lines_that_count(root))
+
+
+def lines_that_count(root):
     for path in checklib.our_files(root):
         if '/corpus/' in path or not path.endswith(CODE + SCRIPT + TEXT):
             continue
@@ -69,13 +73,13 @@ def found(root):
 
 
 def check(root, options):
-    lines = list(found(root))
+    lines = found(root)
     limit = options.limit
     return lines + [f'{len(lines)} sentences, at most {limit}'] if len(lines) > limit else []
 
 
 def advise(root, options):
-    return list(found(root))
+    return found(root)
 
 
 BAD = '/* ' + 'Who asks gets it. ' * 61 + '*/\n'

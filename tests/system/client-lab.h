@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps every test of the client library begins with, against a private daemon ("tests/lib/fixture-daemon.h"). */
+/* The first steps of every test of the client library, against a private daemon ("tests/lib/fixture-daemon.h"). */
 #ifndef SHMEMD_TESTS_CLIENT_LAB_H
 #define SHMEMD_TESTS_CLIENT_LAB_H
 

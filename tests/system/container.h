@@ -3,9 +3,9 @@
 #define SHMD_TESTS_CONTAINER_H
 
 /*
- * A container as a runtime without privileges makes it: new user, pid, mount, network, IPC, UTS and cgroup namespaces; a
- * root of its own with some files and one socket, nothing else; no capability of any kind. It is made by system calls
- * alone, and by an ordinary user: root becomes one before.
+ * A container as an unprivileged runtime makes it: new user, pid, mount, network, IPC, UTS and cgroup namespaces, a root with
+ * some files and one socket, and no capabilities. System calls alone make it, and an ordinary user can; root becomes one
+ * first.
  */
 
 #include <stdbool.h>

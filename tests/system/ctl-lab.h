@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running shmemctl: what it prints, and its exit status. */
+/* Runs shmemctl and returns its output and exit status. */
 #ifndef SHMEMD_TESTS_CTL_LAB_H
 #define SHMEMD_TESTS_CTL_LAB_H
 

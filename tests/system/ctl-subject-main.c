@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl-subject: prints "ready" when everything is there, keeps it until stdin ends, works a little for each line on it. */
+/*
+ * ctl-subject prints "ready" when all objects exist, keeps them until stdin ends, and posts some work for each line on stdin.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

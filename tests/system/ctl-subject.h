@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session with everything that shmemctl can show: queues with work consumed, pending and not rung, receives, CQEs, and a
- * QP in error state. For tests in C, and as the program ctl-subject for the others.
+ * A session with everything that shmemctl can show: queues with executed, pending and unrung work, receives, CQEs, and a QP in
+ * error. Tests in C use it directly, others run the program ctl-subject.
  */
 #ifndef SHMEMD_TESTS_CTL_SUBJECT_H
 #define SHMEMD_TESTS_CTL_SUBJECT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a daemon holds, as the kernel and the daemon itself count it. */
+/* Counts the objects that a daemon holds, by the kernel's and by the daemon's own account. */
 #ifndef SHMEMD_TESTS_DAEMON_USAGE_H
 #define SHMEMD_TESTS_DAEMON_USAGE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the demos of CPU and GPU share: the page that all PEs see, the barrier on it, a PE besides its traffic. */
+/* Code that the CPU and the GPU demo share: the page that all PEs see, its barrier, and a PE without its traffic. */
 #include "demo.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hot peers of the demo: the pairs with most operations go to RC in mid-run, and back to DC when they have cooled. The page
- * of shared memory carries counts, wishes and addresses; a pair is made where both ends want it.
+ * Hot peers of the demo: the pairs with most operations change to RC during the run, and back to DC when they cool down. The
+ * page of shared memory carries counts, wishes and addresses; a pair is made if both ends want it.
  */
 #include "demo.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The demos' CPU code and kernels agree on this: the payload, and the pairs that play together. */
+/* The payload, and the pairs that exchange it, as the CPU code and the kernels of the demos compute them. */
 #ifndef SHMEMD_DEMO_PATTERN_H
 #define SHMEMD_DEMO_PATTERN_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The demo: processing elements (PEs) in processes of their own, which put, get, count and signal through queues
- * that shmemd handed them. Bootstrap is a page of shared memory that the parent made before it forked.
+ * The demo: each processing element (PE) is a process, and puts, gets, counts and signals through queues from shmemd. PEs
+ * bootstrap over a page of shared memory that the parent makes before it forks.
  */
 #ifndef SHMEMD_DEMO_H
 #define SHMEMD_DEMO_H

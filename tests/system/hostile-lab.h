@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the daemon holds, seen from outside, for tests that try to make it hold more. */
+/* Counts from outside what the daemon holds, for tests that try to make it hold more. */
 #ifndef SHMD_TESTS_SYSTEM_HOSTILE_LAB_H
 #define SHMD_TESTS_SYSTEM_HOSTILE_LAB_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An attacker beside a victim, and what it tries: test-isolation. */
+/* An attacker beside a victim, and its attempts, for test-isolation. */
 #ifndef SHMEMD_TESTS_ISOLATION_H
 #define SHMEMD_TESTS_ISOLATION_H
 

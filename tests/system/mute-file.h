@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file whose file system, in user space, stops answering: whoever asks for its attributes or its data then waits. */
+/* A file whose file system, in user space, stops answering: a reader of its attributes or its data then waits. */
 #ifndef SHMD_TESTS_SYSTEM_MUTE_FILE_H
 #define SHMD_TESTS_SYSTEM_MUTE_FILE_H
 

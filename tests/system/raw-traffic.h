@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A QP connected to itself, driven by hand: WQEs, dbrec, doorbell, CQE. Small on purpose; real clients use the library.
+ * A QP that is connected to itself and driven by hand: WQEs, dbrec, doorbell, CQE. It is small on purpose; real clients use
+ * the library.
  */
 #ifndef SHMD_TESTS_RAW_TRAFFIC_H
 #define SHMD_TESTS_RAW_TRAFFIC_H

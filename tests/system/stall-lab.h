@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Descriptors whose last close waits for a hostile process: for a lock that one of its threads holds in the kernel while it
- * touches memory that does not come. An attacker is a process of its own, of another user where the test may be anybody.
+ * Descriptors whose last close waits for a hostile process: one of its threads holds a lock in the kernel while it touches
+ * memory that does not arrive. An attacker is a process of its own, of another user if the test may change users.
  */
 #ifndef SHMD_TESTS_SYSTEM_STALL_LAB_H
 #define SHMD_TESTS_SYSTEM_STALL_LAB_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Atomics on NICs that have them, lack some, or answer big-endian: each is done right or refused, and the library tells. */
+/*
+ * Atomics on NICs that have them, lack some, or answer big-endian: each one is right or refused, and the library reports
+ * which.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dynamic connections asked for by clients at their worst: numbers, types, addresses and limits that are not theirs. */
+/* Hostile requests for dynamic connections: numbers, types, addresses and limits that are not the client's. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever a client sends, only its own session may suffer. */
+/* Bad input from a client harms only its own session. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

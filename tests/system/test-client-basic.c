@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client library against shmemd: from opening to verified bytes, and back to nothing. */
+/* The client library against shmemd, from opening to verified bytes and to the release of everything. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clients by the hundred: killed at any point of their lives, and alive all at once.
+ * Hundreds of clients, killed at any point of their lives, and all alive at once. Half of the killed ones kill themselves
+ * between a random request and its reply; the others drive traffic until the parent kills them after a random time.
  *
  * Half of the killed ones kill themselves between a request and its reply, at a random request; the others drive traffic
  * until the parent kills them after a random time.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever way a client goes, nothing of it stays: sessions, queues, memory, quotas, within a second. */
+/* However a client ends, within a second nothing of it is left: sessions, queues, memory, quotas. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>

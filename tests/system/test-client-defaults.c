@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Zero in a field means the default, and an output that is not wanted may be NULL: for every attr and every function there is. */
+/* For every attr and every function: zero in a field means the default, and an unwanted output may be NULL. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

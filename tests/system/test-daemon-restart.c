@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A daemon that dies under its clients, or is restarted, and the next one: clients go on, and lists are as they were. */
+/* A daemon dies or restarts, and the next one takes over: clients go on, and lists stay the same. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

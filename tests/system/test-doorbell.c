@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which doorbell a client has, on simulated ConnectX NICs: the NIC's page where it can be used, and the daemon's thread
- * where it cannot, with the reason. mmap of the page and CUDA's registration of it fail on demand.
+ * The doorbell of a client on simulated ConnectX NICs: the NIC's page if the client can use it, else the daemon's thread, with
+ * the reason. mmap of the page and CUDA's registration of it fail on demand.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The attack: a user makes the daemon map as much as it will. The daemon keeps what it needs itself, others open
- * sessions, and an administrator lists and kills.
+ * The attack: a user makes the daemon map as much memory as possible. The daemon keeps a reserve, others can open sessions,
+ * and an administrator can list and kill.
  */
 #include <stdio.h>
 #include <stdlib.h>

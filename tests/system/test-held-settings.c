@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file that became wrong is no reason for sessions to end: the next daemon has the settings of the one before. */
+/* A settings file that became invalid does not end sessions: the next daemon uses the settings of the former one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * RDMA devices that no backend drives, before the whole daemon: they come, change and go while it runs. In a tree that looks
- * like sysfs; on simulated ConnectX devices the program is test-mlx5-unmanaged.
+ * RDMA devices without a backend appear, change and go while the whole daemon runs, in a tree that looks like sysfs.
+ * test-mlx5-unmanaged does the same on simulated ConnectX devices.
  */
 #include <signal.h>
 #include <stdio.h>

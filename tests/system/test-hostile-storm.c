@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Too many connections, too many words, or too few: others are served, and neither memory nor log grows. */
+/* Too many connections, too many messages, or none: the daemon serves others, and neither memory nor log grows. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hot peers with a daemon: pairs of QPs made and given back in mid-run, order over the change, the bound. */
+/* Hot peers with a daemon: pairs of QPs come and go during a run, order holds over each change, and their number is bounded. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What outlives what, with the whole daemon: queues their daemon, the daemon its NIC. On simulated ConnectX NICs. */
+/* Queues outlive their daemon, and the daemon outlives its NIC. The whole daemon on simulated ConnectX NICs. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Firmware that takes its time (5 ms a command): nobody waits for another one's, and what ends meanwhile leaves nothing.
- * On simulated ConnectX NICs, whose simulator fails when an object is left.
+ * Slow firmware (5 ms a command): sessions do not wait for each other's commands, and a session that ends meanwhile leaves
+ * nothing. On simulated ConnectX NICs; the simulator fails if an object is left.
  */
 #include <errno.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The daemon's start where ConnectX NICs are there and cannot be used; on simulated ones. */
+/* The start of a daemon with simulated ConnectX NICs that it cannot use. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

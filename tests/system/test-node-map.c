@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A daemon whose NICs stand for those of a machine: jobs that start in any order, each with its GPU; devices that come and go. */
+/* The NICs of a daemon stand for those of a machine: jobs start in any order, each with its GPU, and devices come and go. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

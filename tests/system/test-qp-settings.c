@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Settings of QPs: what they do whose client says nothing, what a client says all the same, and what nobody may. On soft NICs, and on
- * simulated ConnectX NICs with the commands that carry them.
+ * Settings of QPs: their defaults, the values that a client chooses, and the limits of both. On soft NICs, and on simulated
+ * ConnectX NICs with the commands that carry them.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon is killed where a DCI goes on to another DCT, or a DCT takes another DCI, under a service manager that keeps
- * descriptors: the demo over dynamic connections verifies every byte and counts every atomic as if nothing had been.
+ * The daemon is killed while a DCI changes to another DCT, or a DCT to another DCI, under a service manager that keeps
+ * descriptors. The demo over dynamic connections verifies every byte and counts every atomic as in an undisturbed run.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon is killed in mid-traffic, at random moments and at each step of the executor, under a service manager that keeps
- * descriptors: its client goes on, loses nothing, and nothing happens twice.
+ * The daemon is killed during traffic, at random moments and at each step of the executor, under a service manager that keeps
+ * descriptors. Its client goes on, loses nothing, and nothing happens twice.
  */
 #include <poll.h>
 #include <stdio.h>

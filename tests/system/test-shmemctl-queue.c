@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shmemctl dump-queue: what it tells of queues whose content is known, and what it keeps to itself. */
+/* shmemctl dump-queue on queues with known content: what it prints and what it hides. */
 #include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread has no signals, the stack and the name that were asked for; its maker keeps its own mask. */
+/* A thread blocks all signals and has the requested stack and name; its maker keeps its own mask. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>

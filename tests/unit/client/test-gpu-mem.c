@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which way a NIC reaches memory of a GPU: CUDA, the kernel and shmemd each refuse where a test wants it. */
+/* The way in which a NIC reaches GPU memory; CUDA, the kernel and shmemd each refuse on demand. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>

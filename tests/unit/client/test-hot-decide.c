@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who gets a QP of its own and who gives it back. */
+/* The choice of the peers that get QPs of their own, and of those that give them back. */
 #include <string.h>
 
 #include "libclient/hot-decide.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clients that wait for their turn cost the loop nothing meanwhile. */
+/* Clients that wait for their turn cost the loop nothing. */
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In which order clients are heard that ask all at once. */
+/* The order in which the daemon serves clients that send at the same time. */
 #include <stdio.h>
 #include <string.h>
 

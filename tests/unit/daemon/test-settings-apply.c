@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the settings again, without a daemon: what is taken, what is kept, what is said. */
+/* Reads the settings again, without a daemon: the settings that change, those that stay, and the log lines. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

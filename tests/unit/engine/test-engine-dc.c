@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DC: one DCI to many DCTs and many DCIs to one, order, losses, and that what one does wrong harms no other. */
+/* DC: one DCI to many DCTs, many DCIs to one, order, losses, and errors that harm no other QP. */
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>

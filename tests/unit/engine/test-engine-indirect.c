@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Indirect keys: what they consist of, by command and by UMR; what is checked of each part; when they cease to be. */
+/* Indirect keys: their parts, made by commands and by UMRs, the checks of each part, and their end. */
 #include <endian.h>
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory windows: binding and freeing by WQEs, and by the peer; what a window opens and to whom. */
+/* Memory windows: bound and freed by WQEs and by the peer; the range and the peers that a window opens. */
 #include <endian.h>
 #include <errno.h>
 #include <string.h>

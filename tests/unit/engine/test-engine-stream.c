@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams of DCIs: what fails ends its stream alone, as often as the DCI allows, and nothing is executed twice. */
+/* Streams of DCIs: an error ends only its stream, as often as the DCI allows, and nothing is executed twice. */
 #include <endian.h>
 #include <errno.h>
 #include <string.h>

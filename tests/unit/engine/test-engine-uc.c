@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* UC: what arrives, what is dropped whole, and that neither end suffers from it. */
+/* UC: messages that arrive, messages that are dropped whole, and that neither end suffers from a drop. */
 #include <endian.h>
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* UD: who is heard, what lies in the receive buffer and in the CQE, and what is dropped in silence. */
+/* UD: accepted senders, the content of receive buffer and CQE, and silent drops. */
 #include <endian.h>
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* XRC: one connection to all SRQs of a domain, and what a request that names the wrong one comes to; raw packet QPs. */
+/* XRC: one connection to all SRQs of a domain, and requests that name a wrong one; raw packet QPs. */
 #include <endian.h>
 #include <errno.h>
 #include <string.h>

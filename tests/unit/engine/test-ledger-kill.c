@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Engines in a process that is really killed: at each step of the executor, and at any moment. The client is the parent, which
- * posts and polls meanwhile; each child goes on with the memory that its predecessor left.
+ * Engines in a process that is killed with SIGKILL, at each step of the executor and at any moment. The parent is the client
+ * and posts and polls meanwhile; each child goes on with the memory of its predecessor.
  */
 #include <endian.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Engines that die at each step of the executor, and go on: each request takes effect as often as it should, CQEs appear once and
- * in order, and what cannot be known is said.
+ * Engines that die at each step of the executor, and go on: each request takes effect as often as it must, CQEs appear once
+ * and in order, and unknown outcomes are reported.
  */
 #include <endian.h>
 #include <errno.h>

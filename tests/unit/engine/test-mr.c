@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory regions: what may be registered, and who holds the memory. */
+/* Memory regions: the ranges that can be registered, and the references to their memory. */
 #include <endian.h>
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which address of a port is used: tables as kernels have them. */
+/* The choice of a port's GID, from tables as kernels have them. */
 #include <errno.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How fast a port runs: what verbs tells in a byte, and what sysfs tells. */
+/* The rate of a port, from the byte of verbs and from sysfs. */
 #include <stdio.h>
 
 #include "daemon/host/host.h"

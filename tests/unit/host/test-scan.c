@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel's tree of RDMA devices, made by the test, and what is read from it. */
+/* Reads the kernel's tree of RDMA devices, which the test makes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef SHMD_TESTS_UNIT_NIC_FDS_H
 #define SHMD_TESTS_UNIT_NIC_FDS_H
 
-/* Descriptors that one process leaves for another. */
+/* Descriptors that one process passes to another. */
 
 #define FDS_MOST 16u
 

@@ -2,7 +2,7 @@
 #ifndef SHMD_TESTS_UNIT_NIC_KERNEL_OBJECTS_H
 #define SHMD_TESTS_UNIT_NIC_KERNEL_OBJECTS_H
 
-/* The kernel's own list of what a context of a ConnectX has. */
+/* The kernel's own list of the objects of a ConnectX context. */
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all backends share. */
+/* Code that all backends share. */
 #include <errno.h>
 
 #include "daemon/nic/nic.h"

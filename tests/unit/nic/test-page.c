@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The NIC page: who may write it, what is one to go on with, and a thread that sleeps and is woken. */
+/* The NIC page: its writers, the check of a kept page, and a thread that sleeps and wakes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What records of all backends have in common: head, length, sum, and who is asked what. */
+/* The common part of all backends' records: head, length, sum, and the backend that reads them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dumper: what it says of known bytes, and that it survives all others. */
+/* The dumper: its text for known bytes, and that it survives any other bytes. */
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
