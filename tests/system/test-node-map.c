@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <shmemclient.h>
+#include <shmemclient-admin.h>
 
 #include "tests/lib/fixture-daemon.h"
 #include "tests/lib/machine-tree.h"
@@ -281,6 +282,37 @@ TEST_TIMEOUT(what_is_plugged_in_or_out_reaches_sessions, 120)
 	ASSERT_STREQ(info.name, name_of(1));
 	ASSERT_OK(shmd_nic_close(held));
 	shmd_client_close(holder);
+	fixture_daemon_stop(&daemon);
+	unlink(path);
+}
+
+static int expect_nics(void *arg, const struct shmd_session_item *item)
+{
+	ASSERT_STREQ(item->nics, name_of(1));
+	ASSERT_STREQ(item->gpu_nics, name_of(0));
+	return 1;
+}
+
+/* Rules of Prometheus find by both that one NIC carries what two should. */
+TEST(a_session_that_leaves_the_nic_of_its_gpu_unused_is_listed_with_it)
+{
+	struct shmd_nic_attr attr = {.gpu = "0000:10:00.0", .nic = name_of(1)};
+	struct shmd_client_attr client_attr;
+	struct fixture_daemon daemon;
+	struct shmd_client *client;
+	struct shmd_nic *nic;
+	char path[128];
+
+	make_name(path);
+	write_small(path, true, true);
+	setenv("SHMEMD_TOPOLOGY", path, 1);
+	fixture_daemon_start(&daemon, "--backend=soft", "--soft-nics=2", NULL);
+	client_attr = (struct shmd_client_attr){.socket_path = daemon.socket};
+	ASSERT_OK(shmd_client_open(&client_attr, &client));
+	ASSERT_OK(shmd_nic_open(client, &attr, &nic));
+	ASSERT_EQ(shmd_admin_sessions(client, expect_nics, NULL), 1);
+	ASSERT_OK(shmd_nic_close(nic));
+	shmd_client_close(client);
 	fixture_daemon_stop(&daemon);
 	unlink(path);
 }
