@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "config.h"
-#include "daemon/check-nics.h"
 #include "daemon/clients/refuse-clients.h"
 #include "daemon/daemon.h"
 #include "daemon/log.h"
@@ -108,9 +107,6 @@ int main(int argc, char **argv)
 			fprintf(stderr, "shmemd: %s" SETTINGS_REMOVED_TEXT "\n", settings.removed);
 		settings_print_all(&settings, stdout);
 		break;
-	case SETTINGS_CHECK_NICS:
-	case SETTINGS_CHECK_NICS_JSON:
-		return check_nics(action == SETTINGS_CHECK_NICS_JSON, stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
 	case SETTINGS_HELP:
 		settings_print_help(stdout);
 		break;

@@ -106,10 +106,10 @@ static int refuse_without_mlx5(const struct nics *nics)
 		log_line(LOG_ERR, NULL, "this build of shmemd has no mlx5 backend; use --backend soft, or build it where rdma-core is installed%s",
 			 hint);
 	else if (nics->report.unusable[0])
-		log_line(LOG_ERR, NULL, "cannot use these NICs: %s%s; \"shmemd --check-nics\" says what they need",
+		log_line(LOG_ERR, NULL, "cannot use these NICs: %s%s; \"shmemctl doctor\" says what they need",
 			 nics->report.unusable, advice(nics->report.unusable));
 	else
-		log_line(LOG_ERR, NULL, "--backend mlx5 found no ConnectX NIC; \"shmemd --check-nics\" says what is missing%s", hint);
+		log_line(LOG_ERR, NULL, "--backend mlx5 found no ConnectX NIC; \"shmemctl doctor\" says what is missing%s", hint);
 	return -ENODEV;
 }
 

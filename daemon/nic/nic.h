@@ -667,26 +667,6 @@ struct nic_mlx5_report {
 	char unusable[2 * NIC_REASON_BYTES]; /* NICs that were left out and why, as far as they fit; empty: none */
 };
 
-/* One thing that a backend needs of a host, judged. */
-enum nic_need_state {
-	NIC_NEED_OK = 0,
-	NIC_NEED_WARN = 1, /* it works without, with less */
-	NIC_NEED_FAIL = 2, /* this NIC, or all of them, cannot be used */
-	NIC_NEED_UNKNOWN = 3, /* it could not be asked */
-};
-
-struct nic_need {
-	char nic[NIC_NAME_BYTES]; /* "mlx5_0"; empty: the host's */
-	char name[NIC_NAME_BYTES]; /* "devx" */
-	enum nic_need_state state;
-	char reason[192]; /* what was found, in words */
-	char fix[192]; /* what to do; or empty */
-};
-typedef void (*nic_need_fn)(void *arg, const struct nic_need *need);
-
-/* Tells what ConnectX NICs need on this host and what of it is there: host first, then each NIC. Blocks; leaves nothing. */
-void nic_mlx5_check(nic_need_fn tell, void *arg);
-
 /* Appends the ConnectX ports of this host. None is no error. Any thread; blocks. Defined in nic/mlx5, in builds with libmlx5. */
 int nic_mlx5_probe(const struct nic_mlx5_attr *attr, struct list *nics, struct nic_mlx5_report *ret_report);
 

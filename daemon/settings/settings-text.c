@@ -18,7 +18,6 @@ static const struct {
 } flags[] = {
 	{"--config PATH", "Read this file instead of the default one."},
 	{"--check-config", "Check the file, the environment and the command line, print the resulting settings, and exit."},
-	{"--check-nics", "Print what ConnectX NICs need on this host and whether it is there, and exit. Add --json for programs."},
 	{"--help, -h", "Print a summary of all options and exit."},
 	{"--version, -V", "Print the version and exit."},
 	{"--print-man PAGE", "Print the man page shmemd or shmemd.conf in roff and exit."},
@@ -253,8 +252,7 @@ static void print_man_daemon(FILE *to)
 		  "Reload the settings. shmemd.conf(5) says which ones change in the running daemon.", to);
 	fputs(".SH EXIT STATUS\n", to);
 	put_entry("0", NULL, "SIGTERM or SIGINT stopped the daemon, or it printed what was asked for.", to);
-	put_entry("1", NULL, "The daemon could not start or continue; the log says why. Or --check-nics found that something is missing.",
-		  to);
+	put_entry("1", NULL, "The daemon could not start or continue; the log says why.", to);
 	put_entry("2", NULL, "An option or a setting is wrong, or does not fit this machine, such as a map with a NIC that it does not have. If a "
 		  "service manager keeps sessions, the daemon starts nevertheless, with the previous settings and with the parts of the "
 		  "map that fit. A map with a port that is down does not stop it either.", to);
@@ -270,21 +268,11 @@ static void print_man_daemon(FILE *to)
 	      "systemctl daemon\\-reload && systemctl restart shmemd\n"
 	      ".fi\n"
 	      ".PP\n"
-	      "Then \\fBshmemctl list nics\\fR shows them; if not, \\fBjournalctl \\-x \\-u shmemd\\fR says why.\n"
+	      "Then \\fBshmemctl list nics\\fR shows them; if not, \\fBshmemctl doctor\\fR and \\fBjournalctl \\-x \\-u shmemd\\fR say why.\n"
 	      "\\fBsystemctl reload shmemd\\fR reloads the settings and fails if the file is wrong. \\fBsystemctl restart\n"
 	      "shmemd\\fR does not disturb kept sessions (shmemctl list sessions); \\fBsystemctl stop\\fR of the service or the\n"
 	      "socket ends all of them, unless \\fBshmemctl drain\\fR lets clients finish first. If the file is wrong at a restart, kept\n"
 	      "sessions continue with the previous settings; without such sessions the daemon does not start and tells its clients why.\n", to);
-	fputs(".SH CHECKING NICS\n"
-	      "\\fB\\-\\-check\\-nics\\fR opens each ConnectX NIC as for a session, tries everything that shmemd needs, and leaves nothing\n"
-	      "behind. It needs no daemon and no privileges, and shows what this user would get. Each line is a need of the host or\n"
-	      "of a NIC, its state, and the finding: \\fIok\\fR; \\fIwarn\\fR, it works with less; \\fIfail\\fR, the NIC, or all of\n"
-	      "them, cannot be used; \\fIunknown\\fR, it could not be checked. The line below says what to do.\n"
-	      ".PP\n"
-	      "With \\fB\\-\\-json\\fR it is one object: \\fIschema_version\\fR (1), \\fIneeds\\fR, an array of objects with the strings\n"
-	      "\\fInic\\fR (empty: the host), \\fIneed\\fR, \\fIstate\\fR, \\fIreason\\fR and \\fIfix\\fR, and \\fIusable\\fR, false where one failed.\n"
-	      "Needs of the host: devices, command\\-descriptor (nodes below /dev), rdma\\-core, memory\\-lock, capabilities; of a NIC:\n"
-	      "command\\-descriptor, devx, doorbell\\-page, dmabuf, peermem, rc, dc, atomics, limits; of a port: port, gid.\n", to);
 	fputs(".SH EXAMPLE\nWithout privileges, with four simulated NICs:\n.PP\n"
 	      "shmemd \\-\\-socket \"$XDG_RUNTIME_DIR/shmemd.sock\" \\-\\-soft\\-nics 4\n", to);
 	fputs(".SH SEE ALSO\n\\fBshmemd.conf\\fR(5), \\fBshmemctl\\fR(1)\n", to);

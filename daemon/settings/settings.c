@@ -415,7 +415,7 @@ static const struct {
 	const char *key;
 	enum settings_action action;
 } flags[] = {
-	{"check-config", SETTINGS_CHECK}, {"check-nics", SETTINGS_CHECK_NICS}, {"help", SETTINGS_HELP},
+	{"check-config", SETTINGS_CHECK}, {"help", SETTINGS_HELP},
 	{"version", SETTINGS_VERSION}};
 
 static bool find_flag(const char *key, enum settings_action *ret)
@@ -439,6 +439,8 @@ static int refuse_option(const char *key, struct settings_error *error)
 	char shown[SHOW_BUF_BYTES], buf[HINT_BYTES];
 	struct suggest near = suggest_begin(key);
 
+	if (strcmp(key, "check-nics") == 0)
+		return refuse(error, COMMAND_LINE ": there is no option --check-nics any more; run \"shmemctl doctor\"");
 	for (unsigned int i = 0; i < settings_n_rows; i++)
 		suggest_offer(&near, settings_rows[i].key);
 	for (unsigned int i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
@@ -476,7 +478,6 @@ struct command_line {
 	bool first_pass;
 	const char *file; /* or NULL */
 	enum settings_action action;
-	bool json;
 };
 
 static int take_option(struct settings *settings, const struct option *option, struct command_line *line,
@@ -497,16 +498,13 @@ static int take_option(struct settings *settings, const struct option *option, s
 static int read_option(struct settings *settings, char **argv, struct command_line *line, struct settings_error *error)
 {
 	struct option option;
-	bool is_json;
 	int n = 1, r;
 
 	if (find_short(argv[0], &line->action))
 		return 1;
 	if (!split_option(argv[0], &option))
 		return refuse_word(argv[0], error);
-	is_json = strcmp(option.key, "json") == 0;
-	line->json |= is_json;
-	if (is_json || find_flag(option.key, &line->action))
+	if (find_flag(option.key, &line->action))
 		return option.value ? refuse(error, COMMAND_LINE ": --%s takes no value", option.key) : 1;
 	if (!is_known(option.key))
 		return refuse_option(option.key, error);
@@ -531,10 +529,6 @@ static int read_command_line(struct settings *settings, char **argv, struct comm
 			return n;
 		argv += n;
 	}
-	if (line->json && line->action == SETTINGS_CHECK_NICS)
-		line->action = SETTINGS_CHECK_NICS_JSON;
-	else if (line->json && line->action == SETTINGS_RUN)
-		return refuse(error, COMMAND_LINE ": --json goes with --check-nics");
 	return 0;
 }
 

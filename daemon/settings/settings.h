@@ -103,8 +103,6 @@ struct settings_error {
 enum settings_action {
 	SETTINGS_RUN,
 	SETTINGS_CHECK, /* --check-config */
-	SETTINGS_CHECK_NICS, /* --check-nics */
-	SETTINGS_CHECK_NICS_JSON, /* the same with --json */
 	SETTINGS_HELP,
 	SETTINGS_VERSION,
 	SETTINGS_MAN_CONF, /* --print-man shmemd.conf */

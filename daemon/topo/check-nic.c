@@ -209,7 +209,7 @@ static void judge_known(const struct check_host *host, struct check_teller *to, 
 	if (known == HOST_NO)
 		check_say(to, state, name, fix, "%s", lacks);
 	else if (known == HOST_NOT_KNOWN)
-		check_say(to, CHECK_WARN, name, "shmemd --check-nics, as a user who may open the device", "not known: libibverbs does not tell");
+		check_say(to, CHECK_WARN, name, "run shmemctl doctor as root, or as the user of the daemon; ls -l /dev/infiniband shows who may open the device", "not known: libibverbs does not tell");
 }
 
 static bool is_judged(const struct check_host *host, unsigned int nic)

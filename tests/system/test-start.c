@@ -57,26 +57,10 @@ TEST(check_config_accepts_and_refuses)
 	expect_run(args, 2, "cannot read /tmp/shmemd-conf-");
 }
 
-/* Whatever NICs it has, or none. */
-TEST(check_nics_answers_on_any_host)
-{
-	char text[16384], json[16384];
-	int r = fixture_daemon_run((const char *[]){"--check-nics", NULL}, text, sizeof(text));
-
-	ASSERT(r == 0 || r == 1);
-	ASSERT_EQ(strncmp(text, "host ", 5), 0);
-	ASSERT_EQ(fixture_daemon_run((const char *[]){"--json", "--check-nics", NULL}, json, sizeof(json)), r);
-	ASSERT(strstr(json, "{\"schema_version\":1,\"needs\":["));
-	ASSERT(strstr(json, r ? "\"usable\":false" : "\"usable\":true"));
-	/* One of the two is said where there is no NIC. */
-	if (access("/sys/class/infiniband_verbs", F_OK) < 0)
-		ASSERT(strstr(text, "no RDMA device") || strstr(text, "without libmlx5"));
-	expect_run((const char *[]){"--json", NULL}, 2, "--json goes with --check-nics");
-}
-
 TEST(wrong_options_say_what_to_do)
 {
 	expect_run((const char *[]){"--sofa-nics=1", NULL}, 2, "unknown option --sofa-nics (did you mean --soft-nics?); \"shmemd --help\"");
+	expect_run((const char *[]){"--check-nics", NULL}, 2, "there is no option --check-nics any more; run \"shmemctl doctor\"");
 	expect_run((const char *[]){"--soft-nics", NULL}, 2, "--soft-nics needs a value");
 	expect_run((const char *[]){"--log-level=loud", NULL}, 2,
 		   "set it to one of error, warning, notice, info, debug");
@@ -112,7 +96,7 @@ TEST(a_start_that_fails_says_why_in_one_line)
 	expect_one_line((const char *[]){"--help=yes", NULL}, 2, "--help takes no value");
 	if (HAVE_MLX5 && access("/sys/class/infiniband", F_OK) < 0)
 		expect_one_line((const char *[]){socket, "--backend=mlx5", NULL}, 1,
-				"cannot start: --backend mlx5 found no ConnectX NIC; \"shmemd --check-nics\" says what is missing");
+				"cannot start: --backend mlx5 found no ConnectX NIC; \"shmemctl doctor\" says what is missing");
 }
 
 TEST(help_and_version_have_short_names)

@@ -26,16 +26,6 @@ static int get_caps(struct __user_cap_data_struct data[2])
 	return syscall(SYS_capget, &head, data) < 0 ? -errno : 0;
 }
 
-int mlx5_capabilities(uint64_t *ret_capabilities)
-{
-	struct __user_cap_data_struct data[2];
-	int r = get_caps(data);
-
-	if (r == 0)
-		*ret_capabilities = (uint64_t)data[1].effective << 32 | data[0].effective;
-	return r;
-}
-
 static int set_caps(const struct __user_cap_data_struct data[2])
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};

@@ -312,8 +312,6 @@ void mlx5_note_destroyed(struct mlx5_ctx *ctx, int err);
  * laid down meanwhile by the calling thread.
  */
 int mlx5_open(struct ibv_device *device, struct ibv_context **ret_ibv);
-/* Of this thread, effective: a bit for each CAP_*. */
-int mlx5_capabilities(uint64_t *ret_capabilities);
 
 /* ---- mlx5-nic.c, mlx5-return.c ----------------------------------------------------------------------------------------- */
 
