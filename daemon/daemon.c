@@ -49,7 +49,7 @@
 /* Without anything done for so long, or after all that time, it is left to the kernel: before the service manager's patience ends. */
 #define FINISH_NSEC (30 * NSEC_PER_SEC)
 #define FINISH_MOST_NSEC (80 * NSEC_PER_SEC)
-/* How often the service manager is told that the start goes on, and how long it may take from then on. */
+/* During a start: how often it asks the service manager for more time, and for how much. */
 #define PROGRESS_NSEC NSEC_PER_SEC
 #define PATIENCE_NSEC (60 * NSEC_PER_SEC)
 /* A user may leave at most 1/8 of the in-flight descriptor limit unread, plus one session's worth. */
@@ -84,7 +84,7 @@ struct daemon {
 	struct keep_store *store; /* NULL: sessions end with the daemon */
 	bool is_wrong; /* the start failed by its settings */
 	bool ran; /* the start succeeded */
-	uint64_t progress_nsec; /* when the service manager was told last that the start goes on */
+	uint64_t progress_nsec; /* of the last request for more time to start */
 };
 
 DEFINE_CLEANUP(struct daemon *, daemon_free);
@@ -208,7 +208,7 @@ static void on_stop(void *arg)
 	loop_stop(daemon->loop);
 }
 
-/* Without it the next daemon has defaults where the settings are wrong then. */
+/* Without this the next daemon takes defaults if its settings are wrong. */
 static void save_settings(const struct daemon *daemon)
 {
 	int r = settings_saved_write(daemon->settings);
@@ -477,7 +477,7 @@ static int resume_sessions(struct daemon *daemon)
 	return resume_all(&attr, &result);
 }
 
-/* What this machine cannot do is a wrong setting, as one that cannot be read is: another start would end the same way. */
+/* A policy that this machine cannot follow is a wrong setting: another start would end the same way. */
 static int set_policy(struct daemon *daemon)
 {
 	int r = settings_apply_policy(daemon->settings, daemon->node_map, !list_empty(&daemon->clients));
@@ -486,7 +486,7 @@ static int set_policy(struct daemon *daemon)
 	return r;
 }
 
-/* In this order. What stands further down may use what stands above. */
+/* In this order: each may use what those before it made. */
 static int (*const births[])(struct daemon *daemon) = {
 	make_zygote,
 	make_loop,

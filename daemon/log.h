@@ -44,7 +44,7 @@ bool log_end_start(void);
 
 void log_line(int level, const struct log_fields *fields, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The same for lines that a client can provoke: beyond a rate they are dropped, and the number dropped is told. */
+/* The same for lines that a client can provoke: beyond a rate they are dropped, and the log says how many. */
 void log_provoked(int level, const struct log_fields *fields, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* argv, exit status, and what becomes of a start with wrong settings. */
+/* Command line, exit status, and a start with wrong settings. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #define EXIT_USAGE 2
 
-/* Clients cannot wait for what an administrator has to do, so they are told. */
+/* Clients cannot wait until an administrator corrects the settings, so each gets the reason. */
 static int give_up(int listener, const char *why)
 {
 	char text[1024];
@@ -50,7 +50,7 @@ static int run(struct settings *settings, const struct settings_source *source)
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* Sessions are worth more than the newest settings: those of the daemon before hold on, or defaults. */
+/* A wrong file must not end kept sessions: the daemon takes the previous settings, or defaults. */
 static int hold(struct settings *settings, const struct settings_source *source, const struct settings_error *error,
 		struct settings_error *ret_trouble)
 {

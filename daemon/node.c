@@ -47,7 +47,7 @@ const char *node_procfs(void)
 	return tree && tree[0] == '/' ? tree : "/proc";
 }
 
-/* A machine is read again whenever something of it changes, by any thread: what it lacks is told when that is another thing. */
+/* Any thread reads the machine again when something changes: a defect is logged when it differs from the last one. */
 static struct {
 	pthread_mutex_t lock;
 	char text[TOPO_WHY_BYTES];
@@ -113,7 +113,7 @@ int node_map_make(struct registry *registry, struct node_map **ret_map)
 	struct topo *topo = NULL;
 	int r = node_read(&topo);
 
-	/* Of this machine, which nobody can mend: without a map the daemon serves all the same. */
+	/* Nobody can mend this machine; the daemon serves it without a map. */
 	if ((r == -E2BIG || r == -EBADMSG) && !node_named_file()) {
 		log_line(LOG_WARNING, NULL,
 			 "shmemd has no map of this machine, so it gives NICs to GPUs in turn");

@@ -15,7 +15,7 @@ struct topo;
  * the loop. -ENOMEM; what is wrong with the file, logged.
  */
 int node_map_make(struct registry *registry, struct node_map **ret_map);
-/* The machine as it is now. May block; any thread. What is wrong is logged. */
+/* The machine as it is now. May block; any thread. Logs errors. */
 int node_read(struct topo **ret_topo);
 
 /* For registry_attr: both look at names and at what the kernel knows by itself, and ask no driver. */

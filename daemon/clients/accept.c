@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Out of descriptors or memory the backlog waits, and so does the daemon. Connections take no more than their share of what the
- * process may open, so that the requests of those who are in find room for the descriptors that come with them.
+ * Accepts connections, and holds the sockets of ended sessions until their clients have read everything.
  *
- * Descriptors that a client has not read count to the daemon's user, also after its session's end: session/inflight-fds.c. Control thread.
+ * Neither the listening socket nor a new connection takes descriptors (SO_PASSRIGHTS); a client's socket does once its porter
+ * has it. So a connection that is refused or never says Hello holds nothing that blocks when it is closed. Connections get
+ * numbers below seven eighths of RLIMIT_NOFILE; requests use the rest for the descriptors that come with them. While there are no
+ * descriptors or no memory, the backlog waits.
+ *
+ * The kernel charges descriptors that a client has not read to the daemon's user, even after the session ends: see session/inflight-fds.c.
+ * Control thread.
  */
 #include "daemon/clients/accept.h"
 
@@ -24,7 +29,7 @@
 #define PAUSE_NSEC (100 * NSEC_PER_MSEC)
 #define ENDED_PER_TURN 256 /* a microsecond for each at most */
 #define ENDED_LOOK_NSEC (100 * NSEC_PER_MSEC)
-/* Of the descriptors that the process may open, one part in this many is kept from connections. */
+/* Connections never use one part in this many of the descriptors that the process may open. */
 #define RESERVED_SHARE 8u
 
 struct accept {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections, from the listening socket on; and the sockets of ended sessions, until their clients let go of them. */
+/* Accepts connections, and holds the sockets of ended sessions until their clients close them. */
 #ifndef SHMEMD_CLIENTS_ACCEPT_H
 #define SHMEMD_CLIENTS_ACCEPT_H
 

@@ -2,8 +2,8 @@
 /*
  * The loop's side of a session.
  *
- * Watches the socket and the process, since a forked child can keep the socket open; ends who does not introduce
- * itself in time. An ended session is freed by a deferred call, never from inside a handler. Control thread.
+ * Watches the socket and also the process, because a forked child can keep the socket open. Ends a client that does not say
+ * Hello in time. A deferred call frees an ended session, never a handler. Control thread.
  */
 #include "daemon/clients/client.h"
 
@@ -198,7 +198,7 @@ int client_import(const struct client_attr *attr, struct session *session)
 		client->session = NULL;
 		return r;
 	}
-	/* What came up before somebody watched. */
+	/* Events that happened before the watch began. */
 	client_attention(session);
 	take_ptr(client);
 	return 0;

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making the listening socket.
+ * Makes the listening socket.
  *
- * Two daemons never share a path: under a lock on the folder, a socket that somebody listens on is left alone and a
- * stale one is replaced. What is not a socket is never removed. Control thread; made before any other thread.
+ * Two daemons never share a path: under a lock on the folder, a daemon leaves a socket alone that somebody listens on, and
+ * replaces a stale one. It never removes a file that is not a socket, and at its exit it removes only its own socket. Without
+ * socket-group the socket belongs to group shmemd if root starts the daemon and that group exists; otherwise the group gets no
+ * access, so a private daemon is private. A service manager's socket is given back as it was found. Control thread; runs before
+ * any other thread exists.
  */
 #include "daemon/clients/listener.h"
 
@@ -198,7 +201,7 @@ static int make_own(struct listener *listener, const struct settings *settings)
 	if (r < 0)
 		unlink(listener->path);
 	else
-		/* Who connects while no daemon is there waits then, and is not refused. */
+		/* A client that connects while no daemon runs then waits; it is not refused. */
 		listener->kept = fdstore_max() > 0 && fdstore_keep(FDSTORE_LISTENER, listener->fd) == 0;
 	return r;
 }

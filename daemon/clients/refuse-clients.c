@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One client after the other: its Hello is read, since the end of a socket with something unread takes the answer with it, and
- * what it sent beside that is closed. Control thread, before any other.
+ * Answers one client after the other. It reads each Hello first, because closing a socket with unread data drops the answer, and
+ * closes descriptors that come with it. Control thread, before any other.
  */
 #include "daemon/clients/refuse-clients.h"
 
@@ -17,7 +17,7 @@
 #include "proto/framing.h"
 #include "proto/status.h"
 
-/* So long after the last client: no more starts than systemd allows, 50 in 10 s by our unit and 20 in 2 s by the socket's default. */
+/* Wait after the last client. systemd allows 50 starts in 10 s (our unit) and 20 in 2 s (the default of sockets). */
 #define QUIET_NSEC (500 * NSEC_PER_MSEC)
 #define MOST_NSEC (10 * NSEC_PER_SEC)
 #define HELLO_NSEC (100 * NSEC_PER_MSEC)

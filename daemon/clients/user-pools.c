@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pools: what all users together may hold of the process's descriptors and memory mappings.
+ * Computes the pools: the descriptors and memory mappings that all users together may hold.
  *
- * The daemon keeps an eighth of the mappings for its threads, NICs, malloc, and memory on its way back to the kernel (later.h).
- * It keeps a quarter of the descriptors and those of soft NICs: connections get numbers below seven eighths (accept.c), and
- * an administrator's connection must find one when users hold all they may. Control thread, at the start.
+ * The daemon keeps an eighth of the mappings for its threads, NICs, malloc, and memory that is on its way back to the kernel
+ * (later.h). It keeps a quarter of the descriptors, and four more for each soft NIC: connections get numbers below seven eighths
+ * (accept.c), and an administrator's connection must find one when users hold all they may. session/quota.c divides the pools
+ * between users. Control thread, at the start.
  */
 #include "daemon/clients/user-pools.h"
 
@@ -17,7 +18,7 @@
 #define MAPS_RESERVE_SHARE 8u
 #define FDS_RESERVE_SHARE 4u
 #define FDS_PER_NIC 4u
-#define MAPS_UNKNOWN 65530u /* what Linux has when nobody changes it */
+#define MAPS_UNKNOWN 65530u /* the default of Linux */
 #define MALLOC_MAPS 1024
 
 static uint64_t max_maps(void)
@@ -36,7 +37,7 @@ static uint64_t max_maps(void)
 	return n;
 }
 
-/* However few there are, users get some. */
+/* Users get a quarter at least. */
 static uint64_t fds_of_users(uint64_t max_fds, uint64_t n_soft_nics)
 {
 	/* bounded: a setting. */

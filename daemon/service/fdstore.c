@@ -3,8 +3,8 @@
  * Descriptors from and notifications to the service manager: the protocols of sd_listen_fds(3) and sd_notify(3), which
  * are a few environment variables and datagrams, so that every build speaks them.
  *
- * What is passed at start is told apart by its name: ours are kept ones, and of all others there is at most one, the
- * listening socket of activation. No descriptor is closed or used before LISTEN_PID was seen to be us. Control thread.
+ * Names tell descriptors apart at the start: kept ones have names of ours, and at most one other is there, the listening socket
+ * of activation. This file closes or uses none before it has compared LISTEN_PID with its own pid. Control thread.
  */
 #include "daemon/service/fdstore.h"
 
@@ -140,7 +140,7 @@ int fdstore_listener(int *ret_fd, bool *ret_kept)
 	if (n_others > 1 || (n_others == 1 && !is_listener(other)))
 		return -EINVAL;
 	if (kept >= 0 && (other >= 0 || !is_listener(kept))) {
-		/* Of a time when the daemon made its socket itself. */
+		/* From a run in which the daemon made its socket itself. */
 		fdstore_drop(FDSTORE_LISTENER);
 		kept = safe_close(kept);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service manager's side: what it hands us at start, what it keeps, what we tell it. All of it is harmless without one. */
+/* The protocol of the service manager: descriptors that it passes and keeps, and notifications. Without one nothing happens. */
 #ifndef SHMEMD_SERVICE_FDSTORE_H
 #define SHMEMD_SERVICE_FDSTORE_H
 
@@ -25,7 +25,7 @@ void fdstore_notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The same without waiting: -EAGAIN when the manager has too much unread, then it was not told. */
 int fdstore_try_notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Closes the socket of what is told: the last thing that is. Whoever tells something later opens another. */
+/* Closes the socket for notifications, after the last one. A later notification opens another. */
 void fdstore_end(void);
 
 /* ---- kept descriptors ------------------------------------------------------------------------------------------- */
@@ -39,8 +39,8 @@ unsigned int fdstore_max(void);
 /* "listener", "node-state", or "s", hex digits, "-" and more: what cannot be taken for a socket of activation. */
 bool fdstore_is_name(const char *name);
 /*
- * Those that an earlier daemon had kept, except the listener: fn owns each. A second call finds none, and no listener
- * either: fdstore_listener comes first.
+ * Calls fn for each descriptor that an earlier daemon kept, except the listener; fn owns it. A second call finds none, and no
+ * listener either: call fdstore_listener first.
  */
 void fdstore_claim(void (*fn)(void *arg, const char *name, int fd), void *arg);
 /*

@@ -2,10 +2,11 @@
 /*
  * The running daemon as its service manager sees it.
  *
- * The watchdog's pings come from a timer of the control loop and from nowhere else: a loop that stands still stops them,
- * and the manager ends the daemon. The timer is urgent, so that many short jobs in one turn are not taken for a hang.
- * Neither pings nor the status line wait for a manager that does not read: the loop has clients to serve.
- * The status line is formatted after activity only, at most once a second: an idle daemon sleeps. Control thread.
+ * The watchdog's pings come only from a timer of the control loop: if the loop hangs, they stop, and the manager kills the
+ * daemon. The timer is urgent and goes before everything else that is due, so that many short jobs in one turn do not look like
+ * a hang. When the manager does not read, only READY, RELOADING, STOPPING and descriptors to be kept wait for it; pings and the
+ * status line do not. The status line is formatted only after activity, at most once a second: an idle daemon sleeps.
+ * systemd/OPERATION.md describes both for administrators. Control thread.
  */
 #include "daemon/service/service.h"
 

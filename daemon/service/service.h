@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the service manager is told while the daemon runs: readiness, reloads, a status line, and that the loop lives. */
+/* Notifies the service manager while the daemon runs: readiness, reloads, a status line, and pings of the watchdog. */
 #ifndef SHMEMD_SERVICE_SERVICE_H
 #define SHMEMD_SERVICE_SERVICE_H
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Settings carried into the running daemon.
+ * Applies settings to the running daemon.
  *
- * A reload first does what can fail: reading, holding the policy against the machine, and the socket's group. After that
- * nothing can, so settings are never half changed. Sessions are not touched: a lower limit binds what is charged from then on. Control thread.
+ * A reload first does everything that can fail: reading, comparing the policy with the machine, and changing the socket's group.
+ * The rest cannot fail, so settings are never half changed. Sessions stay as they are: a lower limit binds later charges, and a
+ * session keeps the figures that Hello gave it. If the file has gone since the start, nothing changes, because nobody asked for the
+ * defaults. Under socket activation the socket keeps its mode and group, and the log says so if the file wants others. A
+ * daemon in the foreground takes the hang-up of its terminal for a reload; SIGTERM or Ctrl-C ends it. Control thread.
  */
 #include "daemon/settings/settings-apply.h"
 
@@ -21,7 +24,7 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 
-/* What a system gives that was not told otherwise. */
+/* The default of Linux. */
 #define FD_LIMIT_UNKNOWN 1024
 
 static struct quota_amount limits(const struct settings *settings)
@@ -152,7 +155,7 @@ static int make_policy(const struct settings *settings, struct topo_policy **ret
 	return r;
 }
 
-/* What comes of a policy that cannot be followed. */
+/* Names the consequence of a policy that cannot be followed. */
 static const char *despite(const struct node_map *map, int r, bool has_sessions)
 {
 	if (r == -ENETDOWN)
@@ -210,7 +213,7 @@ static void tell_changes(const struct settings_changes *changes)
 			 "these settings changed and take effect at the next start: %s", changes->waiting);
 }
 
-/* Defaults that nobody asked for are no settings: who wants them says so with an empty file, or starts the daemon anew. */
+/* A missing file does not select the defaults: an empty file does, or a restart. */
 static int check_file(const struct settings_apply_target *target, const struct settings *next, struct settings_error *error)
 {
 	const char *path = target->source->default_path;
@@ -225,7 +228,7 @@ static int check_file(const struct settings_apply_target *target, const struct s
 	return -ENOENT;
 }
 
-/* The service manager's socket is as its unit says. */
+/* The socket unit decides about the service manager's socket. */
 static void keep_access(const struct settings_apply_target *target, struct settings *next)
 {
 	const struct settings *now = target->settings;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the settings mean for a running daemon: used at its start and at each SIGHUP. */
+/* Applies settings to the running daemon, at its start and at each SIGHUP. */
 #ifndef SHMEMD_SETTINGS_APPLY_H
 #define SHMEMD_SETTINGS_APPLY_H
 
@@ -8,11 +8,11 @@
 #include "daemon/settings/settings.h"
 #include "daemon/warm.h"
 
-/* All of it that settings say: what else is in *attr stays. Sets target and level of the log as well. */
+/* Fills in the fields of *attr that come from settings, and sets target and level of the log. */
 void settings_apply_registry(const struct settings *settings, struct registry_attr *attr);
-/* As the client library asks for queues. */
+/* Queues have the layout that the client library asks for. */
 void settings_apply_warm(const struct settings *settings, struct nic_warm_attr *ret_attr);
-/* Every session holds several descriptors: take as many as we may, and say when max-fds is more than that. How many. */
+/* Raises RLIMIT_NOFILE as far as allowed and returns it; logs a warning if max-fds is higher. */
 uint64_t settings_apply_fd_limit(const struct settings *settings);
 
 struct node_map;

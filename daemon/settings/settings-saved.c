@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One file of "key = value" lines, as shmemd.conf, written anew beside the old one and renamed: a daemon that is killed leaves
- * a whole one. Control thread.
+ * Saves the settings in force for the next daemon. A wrong shmemd.conf must not end kept sessions, and defaults could give them
+ * another socket, other NICs or smaller quotas.
+ *
+ * Writes one file of "key = value" lines, like shmemd.conf, beside the old one and renames it: a daemon that is killed leaves a
+ * whole file. Control thread.
  */
 #include "daemon/settings/settings-saved.h"
 
@@ -15,7 +18,7 @@
 
 #define FILE_NAME "settings"
 
-/* The manager's folder is one path; a list of several is none of ours. */
+/* $RUNTIME_DIRECTORY must be one path; a list of several is not ours. */
 static int make_path(const char *suffix, char *buf, size_t size)
 {
 	const char *folder = getenv("RUNTIME_DIRECTORY");

@@ -473,7 +473,7 @@ static int choose_page(const char *name, enum settings_action *ret, struct setti
 	return 0;
 }
 
-/* What the command line says, in two passes: first where the file is, then what overrides it. */
+/* The command line is read twice: first for the path of the file, then for settings that override it. */
 struct command_line {
 	bool first_pass;
 	const char *file; /* or NULL */
