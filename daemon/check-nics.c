@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "config.h"
-
 struct printer {
 	FILE *to;
 	bool as_json;
@@ -58,25 +56,15 @@ static void print(void *arg, const struct nic_need *need)
 	}
 }
 
-static void check_all(struct printer *printer)
-{
-#if HAVE_MLX5
-	nic_mlx5_check(print, printer);
-#else
-	print(printer, &(struct nic_need){.name = "build",
-					  .state = NIC_NEED_FAIL,
-					  .reason = "this shmemd was built without libmlx5",
-					  .fix = "build it where libibverbs and libmlx5 (rdma-core 44 or later) are"});
-#endif
-}
-
 bool check_nics(bool as_json, FILE *to)
 {
 	struct printer printer = {.to = to, .as_json = as_json};
 
 	if (as_json)
 		fputs("{\"schema_version\":1,\"needs\":[", to);
-	check_all(&printer);
+	for (const struct nic_backend *const *backend = nic_backends; *backend; backend++)
+		if ((*backend)->check)
+			(*backend)->check(print, &printer);
 	if (as_json)
 		fprintf(to, "\n],\"usable\":%s}\n", printer.n_failed ? "false" : "true");
 	return printer.n_failed == 0;
