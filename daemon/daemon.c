@@ -237,8 +237,8 @@ static void on_reload(void *arg)
 /* NULL: they were looked for. */
 static const char *why_no_mlx5(const struct settings *settings)
 {
-	if (!HAVE_MLX5)
-		return "this build of shmemd has no mlx5 backend";
+	if (nic_mlx5_backend.why_not)
+		return nic_mlx5_backend.why_not;
 	return settings->backend == SETTINGS_BACKEND_SOFT
 		? "shmemd was started with --backend soft, and only the mlx5 backend drives it" : NULL;
 }
@@ -247,6 +247,7 @@ static int make_registry(struct daemon *daemon)
 {
 	struct registry_attr attr = {
 		.daemon = "shmemd " SHMD_VERSION_STRING,
+		.backends = nic_backends,
 		.no_mlx5 = why_no_mlx5(daemon->settings),
 		.n_admin_places = USER_POOLS_ADMIN_PLACES,
 		.sees_gpu = node_named_file() ? NULL : node_sees_gpu,

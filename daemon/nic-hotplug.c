@@ -16,7 +16,6 @@
 #include <string.h>
 #include <syslog.h>
 
-#include "config.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/nics.h"
@@ -46,7 +45,7 @@ struct nic_hotplug {
 	bool is_busy, is_stopped;
 	/* of the work, while it is under way */
 	struct work work;
-	struct nic_mlx5_attr open;
+	struct nic_probe_attr open;
 	struct host_managed managed[REGISTRY_MAX_NICS];
 	struct nic_mlx5_report report;
 	struct list found; /* struct nic.link, owned */
@@ -93,11 +92,7 @@ static void open_run(struct work *work)
 	struct nic_hotplug *hotplug = container_of(work, struct nic_hotplug, work);
 
 	hotplug->report.unusable[0] = 0;
-#if HAVE_MLX5
-	hotplug->result = nic_mlx5_probe(&hotplug->open, &hotplug->found, &hotplug->report);
-#else
-	hotplug->result = -EOPNOTSUPP;
-#endif
+	hotplug->result = nic_mlx5_backend.probe(&hotplug->open, &hotplug->found, &hotplug->report);
 	ask_all(hotplug);
 	hotplug->topo = NULL;
 	if (hotplug->attr.node_map && !list_empty(&hotplug->found) && node_read(&hotplug->topo) < 0)
@@ -259,9 +254,9 @@ static void on_turn(void *arg)
 
 	if (hotplug->is_busy || hotplug->is_stopped || !hotplug->seen)
 		return;
-	hotplug->open = nics_mlx5_attr(hotplug->attr.nics);
-	hotplug->open.n_managed = registry->n_nics;
-	hotplug->open.managed = hotplug->managed;
+	hotplug->open = nics_probe_attr(hotplug->attr.nics);
+	hotplug->open.mlx5.n_managed = registry->n_nics;
+	hotplug->open.mlx5.managed = hotplug->managed;
 	for (unsigned int i = 0; i < registry->n_nics; i++)
 		hotplug->managed[i] = nics_managed(&registry->nics[i].info);
 	list_init(&hotplug->found);

@@ -12,7 +12,6 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#include "config.h"
 #include "daemon/log.h"
 #include "daemon/seek.h"
 #include "daemon/service/fdstore.h"
@@ -37,14 +36,22 @@ static void on_nic(void *arg, unsigned int events)
 	warm_look(watched->nics->warm);
 }
 
-struct nic_mlx5_attr nics_mlx5_attr(const struct nics *nics)
+struct nic_probe_attr nics_probe_attr(const struct nics *nics)
 {
-	return (struct nic_mlx5_attr){
-		.trace = getenv("SHMEMD_MLX5_TRACE"),
-		.objects = getenv("SHMEMD_MLX5_OBJECTS"),
-		.gpu_poll_usec = (uint32_t)nics->settings->gpu_poll_usec,
-		.spin_usec = (uint32_t)nics->settings->spin_usec,
-		.max_mtu_log2 = (uint8_t)nics->settings->mtu_log2,
+	const struct settings *settings = nics->settings;
+
+	return (struct nic_probe_attr){
+		.soft = {.n_nics = (unsigned int)settings->soft_nics,
+			 .gpu_poll_usec = (uint32_t)settings->gpu_poll_usec,
+			 .spin_usec = (uint32_t)settings->spin_usec,
+			 .max_mtu_log2 = (uint8_t)settings->mtu_log2,
+			 .keeps = nics->registry->attr.save,
+			 .fault = nics->fault},
+		.mlx5 = {.trace = getenv("SHMEMD_MLX5_TRACE"),
+			 .objects = getenv("SHMEMD_MLX5_OBJECTS"),
+			 .gpu_poll_usec = (uint32_t)settings->gpu_poll_usec,
+			 .spin_usec = (uint32_t)settings->spin_usec,
+			 .max_mtu_log2 = (uint8_t)settings->mtu_log2},
 	};
 }
 
@@ -55,13 +62,16 @@ static const char *advice(const char *unusable)
 		? "; the service needs a drop-in to see devices: section SERVICE of shmemd(8)" : "";
 }
 
-#if HAVE_MLX5
 static int probe_mlx5(struct nics *nics)
 {
-	const struct nic_mlx5_attr attr = nics_mlx5_attr(nics);
-	int r = nic_mlx5_probe(&attr, &nics->list, &nics->report);
-	bool is_fatal = nics->settings->backend == SETTINGS_BACKEND_MLX5 && list_empty(&nics->list);
+	const struct nic_probe_attr attr = nics_probe_attr(nics);
+	bool is_fatal;
+	int r;
 
+	if (nic_mlx5_backend.why_not)
+		return 0;
+	r = nic_mlx5_backend.probe(&attr, &nics->list, &nics->report);
+	is_fatal = nics->settings->backend == SETTINGS_BACKEND_MLX5 && list_empty(&nics->list);
 	if (r < 0)
 		log_line(is_fatal ? LOG_ERR : LOG_WARNING, NULL, "cannot look for ConnectX NICs: %s", strerror(-r));
 	else if (nics->report.unusable[0] && !is_fatal)
@@ -69,30 +79,16 @@ static int probe_mlx5(struct nics *nics)
 			 advice(nics->report.unusable));
 	return r;
 }
-#else
-static int probe_mlx5(struct nics *nics)
-{
-	return 0;
-}
-#endif
 
 static int probe_soft(struct nics *nics)
 {
-	const struct nic_soft_attr attr = {
-		.n_nics = (unsigned int)nics->settings->soft_nics,
-		.gpu_poll_usec = (uint32_t)nics->settings->gpu_poll_usec,
-		.spin_usec = (uint32_t)nics->settings->spin_usec,
-		.max_mtu_log2 = (uint8_t)nics->settings->mtu_log2,
-		.keeps = nics->registry->attr.save,
-		.fault = nics->fault,
-	};
-	int r;
+	const struct nic_probe_attr attr = nics_probe_attr(nics);
+	int r = nic_soft_backend.probe(&attr, &nics->list, &nics->report);
 
-	r = nic_soft_probe(&attr, &nics->list);
-	if (r == -EINVAL && attr.fault)
-		log_line(LOG_ERR, NULL, "SHMEMD_FAULT: there is no fault point \"%s\"", attr.fault);
+	if (r == -EINVAL && nics->fault)
+		log_line(LOG_ERR, NULL, "SHMEMD_FAULT: there is no fault point \"%s\"", nics->fault);
 	else if (r < 0)
-		log_line(LOG_ERR, NULL, "cannot make %u simulated NIC%s: %s", attr.n_nics, plural_s(attr.n_nics), strerror(-r));
+		log_line(LOG_ERR, NULL, "cannot make %u simulated NIC%s: %s", attr.soft.n_nics, plural_s(attr.soft.n_nics), strerror(-r));
 	return r;
 }
 
@@ -102,9 +98,8 @@ static int refuse_without_mlx5(const struct nics *nics)
 	char hint[256];
 
 	seek_hint(hint, sizeof(hint));
-	if (!HAVE_MLX5)
-		log_line(LOG_ERR, NULL, "this build of shmemd has no mlx5 backend; use --backend soft, or build it where rdma-core is installed%s",
-			 hint);
+	if (nic_mlx5_backend.why_not)
+		log_line(LOG_ERR, NULL, "%s; use --backend soft, or build it where rdma-core is installed%s", nic_mlx5_backend.why_not, hint);
 	else if (nics->report.unusable[0])
 		log_line(LOG_ERR, NULL, "cannot use these NICs: %s%s; \"shmemctl doctor\" says what they need",
 			 nics->report.unusable, advice(nics->report.unusable));
@@ -201,7 +196,7 @@ const char *nics_text(const struct registry *registry, char buf[NICS_TEXT_BYTES]
 	unsigned int n = registry->n_nics, n_soft = 0;
 
 	for (unsigned int i = 0; i < n; i++)
-		n_soft += strcmp(registry->nics[i].info.backend, "soft") == 0;
+		n_soft += strcmp(registry->nics[i].info.backend, nic_soft_backend.name) == 0;
 	/* Simulated ones stand in for NICs that the machine lacks: the two are never together. */
 	snprintf(buf, NICS_TEXT_BYTES, "%u %sNIC%s", n, n && n_soft == n ? "simulated " : "", plural_s(n));
 	return buf;

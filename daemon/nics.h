@@ -48,8 +48,8 @@ static inline struct host_managed nics_managed(const struct nic_info *info)
 	memcpy(managed.name, info->name, sizeof(managed.name));
 	return managed;
 }
-/* The list of libmlx5's NICs is looked through as at the start: what it takes. */
-struct nic_mlx5_attr nics_mlx5_attr(const struct nics *nics);
+/* What the settings say to every backend's probe; no port is left alone. */
+struct nic_probe_attr nics_probe_attr(const struct nics *nics);
 /* Before the process ends with sessions that it leaves to the next one: NICs stop between two requests. For a second at most; logged. */
 void nics_rest(struct nics *nics);
 /* Adds a NIC that was queried already; on success moves it into `list`, which owns it. -ENOSPC, -ENOMEM; logged. */

@@ -670,4 +670,26 @@ struct nic_mlx5_report {
 /* Appends the ConnectX ports of this host. None is no error. Any thread; blocks. Defined in nic/mlx5, in builds with libmlx5. */
 int nic_mlx5_probe(const struct nic_mlx5_attr *attr, struct list *nics, struct nic_mlx5_report *ret_report);
 
+/* "mlx5_core": a ConnectX. Pure; nic.c. */
+bool nic_mlx5_claims(const char *driver);
+
+/* Each backend reads its own part. */
+struct nic_probe_attr {
+	struct nic_soft_attr soft;
+	struct nic_mlx5_attr mlx5;
+};
+
+struct nic_backend {
+	const char *name; /* as in nic_info.backend */
+	/* Appends NICs; *report is cleared by the caller. Soft: control thread. mlx5: any thread, and blocks. Errors as nic_NAME_probe. */
+	int (*probe)(const struct nic_probe_attr *attr, struct list *nics, struct nic_mlx5_report *report);
+	bool (*claims)(const char *driver); /* whether it manages NICs whose kernel driver has this name. Pure */
+	const char *why_not; /* why this build cannot use it, in words; NULL: it can */
+};
+
+/* Each is linked in every build; without libmlx5, nic_mlx5_backend says why not. */
+extern const struct nic_backend nic_mlx5_backend, nic_soft_backend;
+/* All, ended by NULL, in the order in which the daemon tries them. nic-backends.c. */
+extern const struct nic_backend *const nic_backends[];
+
 #endif

@@ -80,6 +80,7 @@ struct registry_attr {
 	bool cpu_doorbells; /* no other mode is handed out */
 	bool no_atomics; /* of peers, on queues that are made from now on */
 	struct nic_qp_params qp_params; /* of QPs whose client says nothing */
+	const struct nic_backend *const *backends; /* ended by NULL, constant; NULL: none claims a NIC */
 	const char *no_mlx5; /* why ConnectX NICs were not looked for, in words; NULL: they were */
 	bool has_hotplug; /* ConnectX NICs that come later are opened */
 	/*

@@ -33,9 +33,15 @@ static const char *state_word(const struct host_nic *seen)
 	return seen->state == HOST_STATE_ACTIVE ? "active" : "down";
 }
 
-static bool is_mlx5(const struct host_nic *seen)
+/* Whether a backend would manage it, as far as its driver shows. */
+static bool is_claimed(const struct registry *registry, const struct host_nic *seen)
 {
-	return strncmp(seen->driver, "mlx5", 4) == 0;
+	const struct nic_backend *const *backend = registry->attr.backends;
+
+	for (; backend && *backend; backend++)
+		if ((*backend)->claims(seen->driver))
+			return true;
+	return false;
 }
 
 static bool is_name_taken(const struct registry *registry, const char *name)
@@ -48,7 +54,7 @@ static bool is_name_taken(const struct registry *registry, const char *name)
 
 bool unmanaged_is_openable(const struct registry *registry, const struct host_nic *seen)
 {
-	return registry->attr.has_hotplug && is_mlx5(seen) && registry->n_nics < REGISTRY_MAX_NICS &&
+	return registry->attr.has_hotplug && is_claimed(registry, seen) && registry->n_nics < REGISTRY_MAX_NICS &&
 	       !is_name_taken(registry, seen->name);
 }
 
@@ -56,7 +62,7 @@ void unmanaged_text(const struct registry *registry, const struct host_nic *seen
 {
 	const char *driver = seen->driver[0] ? seen->driver : "driver not known";
 
-	if (!is_mlx5(seen))
+	if (!is_claimed(registry, seen))
 		snprintf(text, size,
 			 "shmemd does not support %s (%s), which is no ConnectX; choose another NIC (\"shmemctl list nics\"), or "
 			 "start shmemd with --backend soft",

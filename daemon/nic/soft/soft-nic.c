@@ -246,3 +246,16 @@ int nic_soft_probe(const struct nic_soft_attr *attr, struct list *nics)
 		soft_close(list_first_entry(&made, struct nic, link));
 	return r;
 }
+
+static int probe(const struct nic_probe_attr *attr, struct list *nics, struct nic_mlx5_report *report)
+{
+	return nic_soft_probe(&attr->soft, nics);
+}
+
+/* Simulated NICs have no driver in the kernel. */
+static bool claims(const char *driver)
+{
+	return false;
+}
+
+const struct nic_backend nic_soft_backend = {.name = "soft", .probe = probe, .claims = claims};

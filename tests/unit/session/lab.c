@@ -119,7 +119,10 @@ static void make_porters(struct lab *lab)
 
 static void init(struct lab *lab, uint64_t limit, bool blocks)
 {
+	static const struct nic_backend mlx5 = {.name = "mlx5", .claims = nic_mlx5_claims};
+	static const struct nic_backend *const backends[] = {&mlx5, NULL};
 	struct registry_attr attr = {
+		.backends = backends,
 		.porters = lab->porters,
 		.daemon = "shmemd under test",
 		.quiesce_nsec = 1000000,
