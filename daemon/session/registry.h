@@ -168,6 +168,9 @@ void registry_save(struct registry *registry);
 /* From now on: what is held already stays, also above a lower limit. */
 void registry_set_limits(struct registry *registry, const struct quota_amount *limits);
 
+/* events.c: tell the log, the sessions that an event of a NIC concerns, and monitors. */
+void registry_event(struct registry *registry, struct registry_nic *rnic, const struct nic_event *event);
+
 /* The session with this id or the next higher one that is listed (a client that said Hello); NULL at the end. */
 struct session *registry_next_session(struct registry *registry, uint64_t id);
 /* The listed one behind this one, or NULL: a walk over all of them costs no more than one look at each. */
