@@ -6,8 +6,8 @@
  * A list comes in pages; the cursor names where the next one starts (session, slot in its table, QP in the batch), so it
  * stays right while sessions come and go.
  *
- * What a list shows is put down at once; then NICs are asked, where they block by a worker that holds the sessions of
- * the page. A session that another worker uses is shown as last known, and so are NICs: nobody waits
+ * A handler fills its page at once; then it asks NICs, where they block by a worker that holds the sessions of
+ * the page. A list shows the last known state of NICs, and of a session that another worker uses: no client waits
  * for firmware there. Control thread, but ask_sessions() and ask_qps().
  */
 #include "daemon/host/host.h"
