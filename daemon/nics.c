@@ -15,7 +15,6 @@
 #include "daemon/log.h"
 #include "daemon/seek.h"
 #include "daemon/service/fdstore.h"
-#include "daemon/session/events.h"
 #include "daemon/warm.h"
 #include "proto/base/nsec.h"
 #include "proto/base/show.h"

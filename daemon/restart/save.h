@@ -28,7 +28,7 @@ struct saved_memory {
 /* For struct registry_attr.save. */
 extern const struct save_ops save_ops;
 
-/* What has changed becomes the state. What fails drops the session; the errno is for tests. */
+/* Commits all that has changed. A failure drops the session; the errno is for tests. */
 int save_write(struct session *session);
 
 /* ---- save-fds.c: descriptors by name -------------------------------------------------------------------------------- */
@@ -38,7 +38,7 @@ void save_name(char name[SAVE_NAME_BYTES], uint64_t session, char kind, uint32_t
 void save_name_nic(char name[SAVE_NAME_BYTES], uint64_t session, unsigned int nic, unsigned int k);
 void save_name_of(char name[SAVE_NAME_BYTES], uint64_t session, const char *what);
 
-/* `fd` is borrowed. What fails drops the session. */
+/* `fd` is borrowed. A failure drops the session. */
 int save_fd(struct session *session, const char *name, int fd);
 int save_fd_of(struct session *session, const char *what, int fd); /* -1 allowed */
 /* False: it is not saved. Drops the session, too, when the descriptor is none that a service manager can close safely. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the service manager holds for the daemon, by name, so that the next daemon finds it.
+ * Descriptors that the service manager holds for the daemon, by name, so that the next daemon finds them.
  *
- * A manager says nothing of what it does not keep. So the store knows its rules and refuses before: a maximum of
+ * A manager does not report what it drops. So the store knows its rules and refuses first: a maximum of
  * descriptors, names that fit into one environment variable, no open file twice. Control thread.
  */
 #ifndef SHMEMD_RESTART_STORE_H
@@ -26,7 +26,7 @@ void keep_store_set_porters(struct keep_store *store, struct porters *porters);
 struct keep_store *keep_store_free(struct keep_store *store); /* closes our claims; the manager keeps what it has */
 
 /*
- * fd is borrowed, and may be closed afterwards. Of a memfd the manager gets an open file of its own, so one may be kept under
+ * fd is borrowed, and may be closed afterwards. The manager gets an open file of its own for a memfd, so one may be kept under
  * several names. 0 also for a NULL store. -ENOSPC: full; -EEXIST: the name is taken; -EBUSY: this open file is kept
  * under another name and cannot be opened again; -EAGAIN: a memfd that cannot be opened before whoever has a lease on it gives that
  * up; -EINVAL: no such name; others of the system. Waits for no file: what its close may do to the manager is for the caller to know.

@@ -30,7 +30,7 @@
 #define ROLE_CONTROL (1u << MSG_ROLE_CONTROL)
 #define ROLE_ANY (ROLE_CLIENT | ROLE_CONTROL)
 
-/* Of one session, before others have their turn. */
+/* One session reads at most this much before others have their turn. */
 #define PACKETS_PER_TURN 16
 #define TURN_NSEC (NSEC_PER_MSEC / 2)
 

@@ -5,7 +5,7 @@
  * A NIC's event changes health words and what the daemon knows of the NIC and its QPs; the client of each session that has the NIC
  * open gets a message. Control thread.
  */
-#include "daemon/session/events.h"
+#include "daemon/session/registry.h"
 
 #include <stdio.h>
 #include <syslog.h>

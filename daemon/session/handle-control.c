@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What changes the lives of others: kill, drain, ports; and monitors, who only listen.
+ * Requests that change the lives of others: kill, drain, ports; and monitors, who only listen.
  *
  * An administrator is root or the daemon's own user, by the socket. Owning the same uid as a session is not
  * enough to end it: two containers may share one. Control thread.

@@ -6,8 +6,8 @@
  * A list comes in pages; the cursor names where the next one starts (session, slot in its table, QP in the batch), so it
  * stays right while sessions come and go.
  *
- * What a list shows is put down at once; then NICs are asked, where they block by a worker that holds the sessions of
- * the page. A session that another worker uses is shown as last known, and so are NICs: nobody waits
+ * A handler fills its page at once; then it asks NICs, where they block by a worker that holds the sessions of
+ * the page. A list shows the last known state of NICs, and of a session that another worker uses: no client waits
  * for firmware there. Control thread, but ask_sessions() and ask_qps().
  */
 #include "daemon/host/host.h"
@@ -16,10 +16,57 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/session/list-cursor.h"
 #include "daemon/session/list-items.h"
 #include "daemon/session/qp-cache.h"
 #include "daemon/session/unmanaged.h"
+
+/* ---- cursors ---------------------------------------------------------------------------------------------------- */
+
+#define CURSOR_ITEM_BITS 12
+#define CURSOR_SLOT_BITS RESOURCE_SLOT_BITS
+
+_Static_assert(MSG_MAX_QPS < (1 << CURSOR_ITEM_BITS), "a QP's place in its batch fits the cursor");
+
+/* Where a page starts. It names ids and slots, no objects, so it stays right while sessions come and go. */
+struct cursor {
+	uint64_t session;
+	uint32_t slot, item; /* in its table, in the slot */
+};
+
+static struct cursor cursor_decode(uint64_t wire)
+{
+	return (struct cursor){
+		.session = wire >> (CURSOR_SLOT_BITS + CURSOR_ITEM_BITS),
+		.slot = wire >> CURSOR_ITEM_BITS & RESOURCE_MAX,
+		.item = wire & ((1u << CURSOR_ITEM_BITS) - 1),
+	};
+}
+
+static uint64_t cursor_encode(const struct cursor *cursor)
+{
+	return cursor->session << (CURSOR_SLOT_BITS + CURSOR_ITEM_BITS) |
+	       (uint64_t)cursor->slot << CURSOR_ITEM_BITS | cursor->item;
+}
+
+/* `session` or the first behind it that the caller may see; a new one starts at its first slot. */
+static struct session *visible_from(const struct session *caller, struct session *session, struct cursor *cursor)
+{
+	while (session && !session_may_see(caller, session->identity.uid))
+		session = registry_session_after(caller->registry, session);
+	if (session && session->id != cursor->session)
+		*cursor = (struct cursor){.session = session->id};
+	return session;
+}
+
+static struct session *cursor_first(const struct session *caller, struct cursor *cursor)
+{
+	return visible_from(caller, registry_next_session(caller->registry, cursor->session), cursor);
+}
+
+static struct session *cursor_next(const struct session *caller, const struct session *session, struct cursor *cursor)
+{
+	return visible_from(caller, registry_session_after(caller->registry, session), cursor);
+}
 
 /* ---- sessions --------------------------------------------------------------------------------------------------- */
 

@@ -173,7 +173,7 @@ static const char *mode_name(uint32_t mode)
 	return mode == NIC_DOORBELL_UAR_MMAP ? "uar-mmap" : "cpu";
 }
 
-/* Control thread: what lists, the log and the client are told. */
+/* Control thread: for lists, the log and the client. */
 static void set_doorbell(struct session_nic *nic, const char *reason)
 {
 	nic->doorbell = nic->ctx->doorbell.mode;

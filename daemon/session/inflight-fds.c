@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What clients have not read.
+ * Descriptors that clients have not read.
  *
  * The kernel counts a descriptor to the daemon's user from the time it is sent until it is read, also when the daemon has closed
  * its end meanwhile, and at RLIMIT_NOFILE takes no more, whoever they are for. So each user has a share, and a

@@ -66,7 +66,7 @@ static void tell(struct registry *registry, const struct news *news)
 
 	if (bytes < 0)
 		return; /* no memory: as good as lost on the way */
-	/* Who cannot be told has ended, and stays in the list until it is freed. */
+	/* A monitor that ends here stays in the list until it is freed. */
 	list_for_each_entry(monitor, &registry->monitors, monitor_link)
 		tell_one(monitor, news, (size_t)bytes);
 }

@@ -27,7 +27,7 @@ void node_map_take_nics(struct node_map *map);
 
 /* Whether the machine, with ports as they are now, can do what the policy wants: -EINVAL, and why. map may be NULL: nothing is known. */
 int node_map_check_policy(struct node_map *map, const struct topo_policy *policy, char *why); /* TOPO_POLICY_WHY_BYTES */
-/* Takes the policy, a block of malloc(); NULL: none. What sessions have stays. map may be NULL. */
+/* Takes the policy, a block of malloc(); NULL: none. Sessions keep their NICs. map may be NULL. */
 void node_map_set_policy(struct node_map *map, struct topo_policy *policy);
 /*
  * Names in the policy that nothing has here, and whether it leaves no NIC to any session, in words; "": all is well. As of the last

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What sessions publish for their peers on this node: up to 256 bytes and a descriptor under (uid, world, pe,
+ * Entries that sessions publish for their peers on this node: up to 256 bytes and a descriptor under (uid, world, pe,
  * slot). The uid is part of the key, so a foreign user's entry is simply not there. An entry belongs to the session
  * that published it and goes with it.
  */

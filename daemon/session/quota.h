@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one user may hold in the daemon, counted per uid and per cgroup.
+ * The share of the daemon that one user may hold, counted per uid and per cgroup.
  *
  * The same limit binds both: a uid in many cgroups and a cgroup of many uids (user namespaces) get no more than one
  * user. The cgroup is the tenant's (cgroup.h), so everything below it shares one count. The root cgroup counts
@@ -98,7 +98,7 @@ void quota_inflight_sub(const struct quota_user *user, unsigned int n);
  */
 int quota_charge(const struct quota_user *user, const struct quota_amount *amount,
 		 struct quota_charge *charge);
-/* What is held already, whatever the limits are now. */
+/* For things that are held already, whatever the limits are now. */
 void quota_charge_adopt(const struct quota_user *user, const struct quota_amount *amount, struct quota_charge *charge);
 void quota_charge_deinit(struct quota_charge *charge); /* returns it; may be called twice */
 

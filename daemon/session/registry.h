@@ -84,7 +84,7 @@ struct registry_attr {
 	const char *no_mlx5; /* why ConnectX NICs were not looked for, in words; NULL: they were */
 	bool has_hotplug; /* ConnectX NICs that come later are opened */
 	/*
-	 * Of a GPU that the map of the node does not have. Whether something at this PCI address may be one all the same, and whether
+	 * For GPUs that the map of the node does not have: whether something at this PCI address may be one all the same, and whether
 	 * the driver has exactly so many GPUs, all with one UUID each. NULL: the map is all there is. They do not block.
 	 */
 	bool (*sees_gpu)(const char *pci);
@@ -157,7 +157,7 @@ int registry_counters_for_reader(struct registry_nic *rnic, struct nic_counters 
 void registry_save_told(struct registry *registry);
 /* Its contexts are closed, and what is kept of it goes next. */
 void registry_count_ended(struct session *session);
-/* All that goes on is there: NICs count on from what was told. */
+/* Every session is imported: NICs count on from the figures that readers saw. */
 void registry_count_on(struct registry *registry);
 /* One that was absent then, and whose port may have been taken down before. */
 void registry_count_added(struct registry_nic *rnic);
@@ -168,6 +168,9 @@ void registry_save(struct registry *registry);
 
 /* From now on: what is held already stays, also above a lower limit. */
 void registry_set_limits(struct registry *registry, const struct quota_amount *limits);
+
+/* events.c: tell the log, the sessions that an event of a NIC concerns, and monitors. */
+void registry_event(struct registry *registry, struct registry_nic *rnic, const struct nic_event *event);
 
 /* The session with this id or the next higher one that is listed (a client that said Hello); NULL at the end. */
 struct session *registry_next_session(struct registry *registry, uint64_t id);

@@ -129,7 +129,7 @@ struct session {
 	char end_text[MSG_TEXT_BYTES]; /* why, for monitors; empty: the client went */
 
 	struct list monitor_link; /* registry->monitors, when it is one */
-	uint32_t n_dropped; /* events a slow monitor has lost since it was told last */
+	uint32_t n_dropped; /* events a slow monitor has lost since the last report */
 
 	/*
 	 * A worker uses its contexts, for a request or another purpose, one at a time: until that is over no packet of it
@@ -162,7 +162,7 @@ struct session {
 /* Without a connection, for session_new and session_import. NULL: no memory. */
 struct session *session_alloc(struct registry *registry);
 /*
- * Takes `sock` in any case. -EDQUOT: the user has too many connections (the client has been told);
+ * Takes `sock` in any case. -EDQUOT: the user has too many connections (the client got the reason);
  * -ESRCH: the client is gone already; or another negative errno.
  */
 int session_new(struct registry *registry, int sock, struct session **ret_session);
@@ -196,7 +196,7 @@ bool session_wants_write(const struct session *session);
 bool session_stalled(const struct session *session); /* call session_writable after a while, not at once */
 
 /*
- * The session is over: health words are set, the client is told, the owner is called for attention. Later calls
+ * Ends the session: sets health words, tells the client, calls the owner for attention. Later calls
  * change nothing. The session stays valid until session_free or session_release.
  */
 void session_end(struct session *session, enum shmd_status status, const char *fmt, ...)
@@ -238,7 +238,7 @@ void session_go_on(struct session *session);
 /* From here to session_let_go a worker may use its contexts. It is not busy yet. */
 void session_take(struct session *session);
 void session_let_go(struct session *session); /* the session may be gone here */
-/* A NIC has news of one of its contexts; what the look finds is told by that NIC. */
+/* A NIC has news of one of its contexts; that NIC reports what the look finds. */
 void session_look(struct session *session);
 
 /* ---- health.c ------------------------------------------------------------------------------------------------------ */
@@ -263,7 +263,7 @@ void session_save_ending(struct session *session);
 
 /* Would a session whose client can go on with another daemon outlive this one? */
 bool session_may_resume(const struct registry *registry);
-/* What it takes of the quota for itself, from Hello to its end. */
+/* Its own share of the quota, from Hello to its end. */
 struct quota_amount session_own_amount(const struct session *session);
 /*
  * A new pair of sockets. One end is the caller's, for the client; this process alone holds the other, so that it hangs up when
@@ -278,12 +278,12 @@ void session_tell_resumed(struct session *session);
 
 /* ---- session-teardown.c: single resources ------------------------------------------------------------------------- */
 
-/* What the session keeps of one, and its quota; the NIC's part is gone already, or never was. NULL allowed. */
+/* Frees the session's part of one, and its quota; the NIC's part is gone already, or never was. NULL allowed. */
 struct session_mr *session_mr_free(struct session *session, struct session_mr *mr);
 struct session_queues *session_queues_free(struct session *session, struct session_queues *queues);
 struct session_nic *session_nic_free(struct session_nic *nic);
 DEFINE_CLEANUP(struct session_nic *, session_nic_free);
-/* What the batch is made of, here and in its NIC's sums; its QPs are known as new. */
+/* Counts a batch, here and in its NIC's sums; the QP cache has its QPs as new. */
 void session_queues_count(struct session_queues *queues);
 /* Make the numbers of a batch known; after hash_reserve() only -EEXIST can be, which no NIC that is right brings about. Or forget them. */
 int session_queues_add_numbers(struct session_queues *queues);

@@ -23,7 +23,6 @@
 #include <unistd.h>
 
 #include "daemon/session/drain.h"
-#include "daemon/session/events.h"
 #include "daemon/session/unmanaged.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "daemon/session/assign.h"
-#include "daemon/session/events.h"
 #include "daemon/session/node-map.h"
 #include "daemon/topo/topo.h"
 #include "tests/unit/session/lab.h"

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "daemon/session/drain.h"
-#include "daemon/session/events.h"
 #include "daemon/session/monitor.h"
 #include "proto/base/nsec.h"
 #include "tests/unit/session/lab.h"

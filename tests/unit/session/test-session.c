@@ -9,7 +9,6 @@
 
 #include "proto/base/nsec.h"
 #include "daemon/session/drain.h"
-#include "daemon/session/events.h"
 #include "tests/unit/session/lab.h"
 #include "tests/lib/test.h"
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "daemon/session/drain.h"
-#include "daemon/session/events.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 #include "tests/unit/session/lab.h"
