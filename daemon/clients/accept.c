@@ -7,8 +7,8 @@
  * numbers below seven eighths of RLIMIT_NOFILE; requests use the rest for the descriptors that come with them. While there are no
  * descriptors or no memory, the backlog waits.
  *
- * The kernel charges descriptors that a client has not read to the daemon's user, even after the session ends: see session/inflight-fds.c.
- * Control thread.
+ * The kernel charges descriptors that a client has not read to the daemon's user, even after the session ends: see
+ * session/inflight-fds.c. Control thread.
  */
 #include "daemon/clients/accept.h"
 
