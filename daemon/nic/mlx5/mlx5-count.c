@@ -13,6 +13,43 @@
 
 #define CQ_COUNTER_MASK 0xffffffu
 
+void mlx5_counters_add(struct nic_counters *sum, const struct nic_counters *one)
+{
+	sum->error_cqes += one->error_cqes;
+	sum->rnr_naks += one->rnr_naks;
+	sum->retries += one->retries;
+}
+
+/* A set counts what goes wrong; what goes right only the client's queues tell. */
+int mlx5_ctx_counters(struct nic_ctx *base, struct nic_counters *ret_counters)
+{
+	struct mlx5_ctx *ctx = mlx5_ctx(base);
+	uint8_t out[PRM_QUERY_Q_COUNTER_OUT_BYTES];
+	struct nic_counters sum = {0};
+	struct mlx5_cmd cmd;
+	int r;
+
+	if (ctx->counter_set) {
+		mlx5_cmd_query_q_counter(&cmd, ctx->counter_set_id);
+		r = mlx5_exec_query(ctx, ctx->counter_set, &cmd, out);
+		if (r < 0)
+			return r;
+		sum.error_cqes = prm_get(out, PRM_QUERY_Q_COUNTER_OUT_RESP_CQE_ERROR) +
+				 prm_get(out, PRM_QUERY_Q_COUNTER_OUT_REQ_CQE_ERROR);
+		sum.rnr_naks = prm_get(out, PRM_QUERY_Q_COUNTER_OUT_OUT_OF_BUFFER);
+		sum.retries = prm_get(out, PRM_QUERY_Q_COUNTER_OUT_LOCAL_ACK_TIMEOUT_ERR) +
+			      prm_get(out, PRM_QUERY_Q_COUNTER_OUT_PACKET_SEQ_ERR) +
+			      prm_get(out, PRM_QUERY_Q_COUNTER_OUT_IMPLIED_NAK_SEQ_ERR);
+	}
+	pthread_mutex_lock(&ctx->nic->lock);
+	ctx->counters = sum;
+	pthread_mutex_unlock(&ctx->nic->lock);
+	*ret_counters = sum;
+	return 0;
+}
+
+/* ---- of one QP ------------------------------------------------------------------------------------------------------ */
+
 static void add(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint64_t n)
 {
 	qp->error_cqes += n;

@@ -187,7 +187,7 @@ static int make_bell_page(struct mlx5_ctx *ctx, const struct nic_kept *fds, stru
 	return bell_page_new(bell, reg, fds, doorbell, ret_page);
 }
 
-static int open_doorbell(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode)
+int mlx5_ctx_open_doorbell(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode)
 {
 	if (mode == NIC_DOORBELL_CPU)
 		return make_bell_page(ctx, NULL, &ctx->base.doorbell, &ctx->bell_page);
@@ -275,29 +275,6 @@ int mlx5_ctx_make(struct mlx5_nic *nic, const struct nic_ctx_attr *attr, struct 
 	return 0;
 }
 
-int mlx5_ctx_open(struct nic *base, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx)
-{
-	_cleanup_(ctx_freep) struct mlx5_ctx *ctx = NULL;
-	struct mlx5_nic *nic = mlx5_nic(base);
-	int r = 0;
-
-	if (attr->doorbell == NIC_DOORBELL_CPU && !MLX5_HAS_BELL)
-		return -EOPNOTSUPP;
-	if (attr->doorbell > NIC_DOORBELL_UAR_MMAP)
-		return -EINVAL;
-	if (mlx5_is_lost(nic))
-		return -ENODEV;
-	ctx = mlx5_warm_take(nic, attr);
-	if (!ctx)
-		r = mlx5_ctx_make(nic, attr, &ctx);
-	if (r == 0)
-		r = open_doorbell(ctx, attr->doorbell);
-	if (r < 0)
-		return r;
-	*ret_ctx = &take_ptr(ctx)->base;
-	return 0;
-}
-
 struct nic_ctx *mlx5_ctx_close(struct nic_ctx *base)
 {
 	struct mlx5_ctx *ctx;
@@ -308,43 +285,6 @@ struct nic_ctx *mlx5_ctx_close(struct nic_ctx *base)
 	assert_bug(list_empty(&ctx->mrs) && list_empty(&ctx->queues));
 	ctx_free(ctx);
 	return NULL;
-}
-
-/* ---- counters ------------------------------------------------------------------------------------------------------ */
-
-void mlx5_counters_add(struct nic_counters *sum, const struct nic_counters *one)
-{
-	sum->error_cqes += one->error_cqes;
-	sum->rnr_naks += one->rnr_naks;
-	sum->retries += one->retries;
-}
-
-/* A set counts what goes wrong; what goes right only the client's queues tell. */
-int mlx5_ctx_counters(struct nic_ctx *base, struct nic_counters *ret_counters)
-{
-	struct mlx5_ctx *ctx = mlx5_ctx(base);
-	uint8_t out[PRM_QUERY_Q_COUNTER_OUT_BYTES];
-	struct nic_counters sum = {0};
-	struct mlx5_cmd cmd;
-	int r;
-
-	if (ctx->counter_set) {
-		mlx5_cmd_query_q_counter(&cmd, ctx->counter_set_id);
-		r = mlx5_exec_query(ctx, ctx->counter_set, &cmd, out);
-		if (r < 0)
-			return r;
-		sum.error_cqes = prm_get(out, PRM_QUERY_Q_COUNTER_OUT_RESP_CQE_ERROR) +
-				 prm_get(out, PRM_QUERY_Q_COUNTER_OUT_REQ_CQE_ERROR);
-		sum.rnr_naks = prm_get(out, PRM_QUERY_Q_COUNTER_OUT_OUT_OF_BUFFER);
-		sum.retries = prm_get(out, PRM_QUERY_Q_COUNTER_OUT_LOCAL_ACK_TIMEOUT_ERR) +
-			      prm_get(out, PRM_QUERY_Q_COUNTER_OUT_PACKET_SEQ_ERR) +
-			      prm_get(out, PRM_QUERY_Q_COUNTER_OUT_IMPLIED_NAK_SEQ_ERR);
-	}
-	pthread_mutex_lock(&ctx->nic->lock);
-	ctx->counters = sum;
-	pthread_mutex_unlock(&ctx->nic->lock);
-	*ret_counters = sum;
-	return 0;
 }
 
 /* ---- quiesce ------------------------------------------------------------------------------------------------------- */

@@ -35,24 +35,6 @@
 /* A subscription's cookie: the kind of queue above its number. */
 #define COOKIE_CQ (1ull << 32)
 
-static struct epoll_event epoll_of(uint64_t what)
-{
-	return (struct epoll_event){
-		.events = what < MLX5_WATCH_KEYS ? EPOLLIN : EPOLLIN | EPOLLONESHOT, .data.u64 = what};
-}
-
-int mlx5_events_watch(struct mlx5_nic *nic, int fd, uint64_t what)
-{
-	struct epoll_event ev = epoll_of(what);
-
-	return epoll_ctl(nic->base.event_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
-}
-
-void mlx5_events_unwatch(struct mlx5_nic *nic, int fd)
-{
-	epoll_ctl(nic->base.event_fd, EPOLL_CTL_DEL, fd, NULL);
-}
-
 /* ---- armed CQs ---------------------------------------------------------------------------------------------------- */
 
 /*
@@ -128,32 +110,6 @@ static uint32_t syndrome_of(uint8_t type)
 	}
 }
 
-void mlx5_events_wake(struct mlx5_nic *nic)
-{
-	uint64_t one = 1;
-
-	if (write(nic->more_fd, &one, sizeof(one)) < 0)
-		assert_bug(errno == EAGAIN);
-}
-
-static void news_add(struct mlx5_nic *nic, struct mlx5_news *news, const struct nic_event *event)
-{
-	pthread_mutex_lock(&nic->lock);
-	news->event = *event;
-	list_del(&news->link); /* what its queue did before may still wait */
-	list_add_tail(&nic->news, &news->link);
-	pthread_mutex_unlock(&nic->lock);
-	mlx5_events_wake(nic);
-}
-
-void mlx5_news_drop(struct mlx5_nic *nic, struct mlx5_news *news)
-{
-	pthread_mutex_lock(&nic->lock);
-	if (news->link.next) /* else of a queue that was never there */
-		list_del(&news->link);
-	pthread_mutex_unlock(&nic->lock);
-}
-
 /* True: that is news. */
 static bool qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint32_t syndrome)
 {
@@ -161,7 +117,7 @@ static bool qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint32_t syndrom
 		return false;
 	qp->event_told = true;
 	mlx5_qp_tell_error(qp, syndrome);
-	news_add(ctx->nic, &qp->news, &(struct nic_event){
+	mlx5_news_add(ctx->nic, &qp->news, &(struct nic_event){
 		.kind = NIC_EVENT_QP_ERROR,
 		.session_id = ctx->base.session_id,
 		.number = qp->desc->qpn,
@@ -198,7 +154,7 @@ static void cq_event(struct mlx5_ctx *ctx, struct mlx5_cq *cq, uint8_t type)
 			cq->n_idle_events = look_at(ctx, cq) ? 0 : cq->n_idle_events + 1;
 	} else if (!cq->failed) {
 		cq->failed = true;
-		news_add(ctx->nic, &cq->news, &(struct nic_event){
+		mlx5_news_add(ctx->nic, &cq->news, &(struct nic_event){
 			.kind = NIC_EVENT_CQ_ERROR, .session_id = ctx->base.session_id, .number = cq->cqn});
 	}
 }
@@ -264,13 +220,6 @@ void mlx5_events_settle(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 void mlx5_events_qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 {
 	qp_failed(ctx, qp, qp->first_error);
-}
-
-void mlx5_events_listen(struct mlx5_ctx *ctx)
-{
-	struct epoll_event ev = epoll_of(ctx->key);
-
-	epoll_ctl(ctx->nic->base.event_fd, EPOLL_CTL_MOD, ctx->events->fd, &ev);
 }
 
 void mlx5_ctx_look(struct nic_ctx *base)

@@ -308,6 +308,23 @@ static int queues_make(struct mlx5_queues *queues, const struct nic_queue_mem *m
 	return r;
 }
 
+void mlx5_spare_drop(struct mlx5_ctx *ctx)
+{
+	ctx->spare = mlx5_queues_free(ctx->spare);
+	ctx->spare_fd = safe_close(ctx->spare_fd);
+}
+
+static void pass_over_spare(struct mlx5_ctx *ctx)
+{
+	if (ctx->spare && !ctx->spare_told) {
+		pthread_mutex_lock(&ctx->nic->lock);
+		ctx->nic->warm.info.missed_memory++;
+		pthread_mutex_unlock(&ctx->nic->lock);
+	}
+	ctx->spare_told = false;
+	mlx5_spare_drop(ctx);
+}
+
 int mlx5_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem,
 		       struct nic_layout *layout, struct nic_queues **ret_queues)
 {
@@ -319,7 +336,7 @@ int mlx5_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem,
 	if (r < 0)
 		return r;
 	/* First: what it holds may be just what the NIC lacks. */
-	mlx5_spare_passed_over(ctx);
+	pass_over_spare(ctx);
 	if (ctx->meddled)
 		return -EPERM;
 	queues = calloc(1, sizeof(*queues));

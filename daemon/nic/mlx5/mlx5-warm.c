@@ -101,7 +101,8 @@ int mlx5_warm_query(struct nic *base, struct nic_warm_info *ret_info)
 	return 0;
 }
 
-struct mlx5_ctx *mlx5_warm_take(struct mlx5_nic *nic, const struct nic_ctx_attr *attr)
+/* For this session, without doorbell; NULL: none is ready. */
+static struct mlx5_ctx *take_ready(struct mlx5_nic *nic, const struct nic_ctx_attr *attr)
 {
 	struct mlx5_warm *warm = &nic->warm;
 	struct mlx5_ctx *ctx = NULL;
@@ -123,6 +124,32 @@ struct mlx5_ctx *mlx5_warm_take(struct mlx5_nic *nic, const struct nic_ctx_attr 
 	if (ctx)
 		mlx5_events_listen(ctx);
 	return ctx;
+}
+
+int mlx5_ctx_open(struct nic *base, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx)
+{
+	struct mlx5_ctx *ctx;
+	struct mlx5_nic *nic = mlx5_nic(base);
+	int r = 0;
+
+	if (attr->doorbell == NIC_DOORBELL_CPU && !MLX5_HAS_BELL)
+		return -EOPNOTSUPP;
+	if (attr->doorbell > NIC_DOORBELL_UAR_MMAP)
+		return -EINVAL;
+	if (mlx5_is_lost(nic))
+		return -ENODEV;
+	ctx = take_ready(nic, attr);
+	if (!ctx)
+		r = mlx5_ctx_make(nic, attr, &ctx);
+	if (r < 0)
+		return r;
+	r = mlx5_ctx_open_doorbell(ctx, attr->doorbell);
+	if (r < 0) {
+		mlx5_ctx_close(&ctx->base);
+		return r;
+	}
+	*ret_ctx = &ctx->base;
+	return 0;
 }
 
 /* ---- making and destroying: warm_step's thread ------------------------------------------------------------------- */
@@ -251,25 +278,11 @@ void mlx5_warm_deinit(struct mlx5_nic *nic)
 
 /* ---- the batch of a context: who has the context ------------------------------------------------------------------ */
 
-void mlx5_spare_drop(struct mlx5_ctx *ctx)
-{
-	ctx->spare = mlx5_queues_free(ctx->spare);
-	ctx->spare_fd = safe_close(ctx->spare_fd);
-}
-
 static void count(struct mlx5_ctx *ctx, uint64_t *counter)
 {
 	pthread_mutex_lock(&ctx->nic->lock);
 	(*counter)++;
 	pthread_mutex_unlock(&ctx->nic->lock);
-}
-
-void mlx5_spare_passed_over(struct mlx5_ctx *ctx)
-{
-	if (ctx->spare && !ctx->spare_told)
-		count(ctx, &ctx->nic->warm.info.missed_memory);
-	ctx->spare_told = false;
-	mlx5_spare_drop(ctx);
 }
 
 static bool same_cqs(const struct nic_layout *is, const struct nic_layout *wanted)

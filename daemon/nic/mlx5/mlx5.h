@@ -315,8 +315,6 @@ int mlx5_open(struct ibv_device *device, struct ibv_context **ret_ibv);
 
 /* ---- mlx5-nic.c, mlx5-return.c ----------------------------------------------------------------------------------------- */
 
-/* Its asynchronous events are read from now on. */
-int mlx5_nic_watch(struct mlx5_nic *nic, struct ibv_context *ibv);
 void mlx5_return_wait(struct mlx5_nic *nic, bool on);
 /* When the timer has run: it is time to query. */
 int mlx5_return_look(struct mlx5_nic *nic, struct nic_event *ret_event);
@@ -329,32 +327,49 @@ struct mlx5_life *mlx5_life_free(struct mlx5_life *life);
 /* ---- mlx5-port.c ---------------------------------------------------------------------------------------------------- */
 
 int mlx5_caps_query(struct mlx5_nic *nic, struct ibv_context *ibv, struct mlx5_caps *ret_caps);
+/* What nic.h's query returns, of a NIC that is lost too. */
+int mlx5_port_query(struct mlx5_nic *nic, struct nic_info *ret_info);
 /* Link, GID, MAC of the port with port->number. */
 int mlx5_port_init(struct mlx5_nic *nic, struct ibv_context *ibv, const struct mlx5_caps *caps,
 		   struct mlx5_port *port);
-int mlx5_query(struct nic *nic, struct nic_info *ret_info);
 /* The port as it is now. Any thread. */
 struct mlx5_port mlx5_port_now(struct mlx5_nic *nic);
 struct ibv_context *mlx5_ibv_now(struct mlx5_nic *nic);
 bool mlx5_is_lost(struct mlx5_nic *nic);
 enum nic_port_state mlx5_port_state(const struct ibv_port_attr *attr);
 void mlx5_port_learn(struct mlx5_port *port, const struct ibv_port_attr *attr);
-/* The next hop of packets to this peer: asks the kernel, which asks the network. */
-int mlx5_next_hop(struct mlx5_ctx *ctx, const struct nic_addr *remote, uint8_t ret_mac[6]);
+/* The next hop of packets to a peer, as the kernel answered last: in one request many peers are on one NIC. */
+struct mlx5_next_hop {
+	bool known;
+	uint8_t gid[16];
+	uint8_t mac[6];
+};
 
-/* ---- mlx5-events.c --------------------------------------------------------------------------------------------------- */
+/* Asks the kernel, which asks the network, unless *hop knows the answer. */
+int mlx5_ask_next_hop(struct mlx5_ctx *ctx, struct mlx5_next_hop *hop, const struct nic_addr *remote);
 
-/* `what` is a context's key, or one of these. A context's is told once, and again after a look. */
+/* ---- mlx5-watch.c ---------------------------------------------------------------------------------------------------- */
+
+/* `what` is a context's key, or one of these. The set reports a context once, and again after mlx5_events_listen(). */
 #define MLX5_WATCH_NIC 0u
 #define MLX5_WATCH_MORE 1u
 #define MLX5_WATCH_RETURN 2u
-#define MLX5_WATCH_KEYS 3u /* contexts' are from there on */
+#define MLX5_WATCH_KEYS 3u /* keys of contexts start here */
 int mlx5_events_watch(struct mlx5_nic *nic, int fd, uint64_t what);
 void mlx5_events_unwatch(struct mlx5_nic *nic, int fd);
-/* There is something that the control thread is to take: mlx5_nic.news, .ended, .next. Any thread. */
+/* Watches the asynchronous events of the NIC's own context. */
+int mlx5_nic_watch(struct mlx5_nic *nic, struct ibv_context *ibv);
+/* The set reports the context's channel again, even if it did before. */
+void mlx5_events_listen(struct mlx5_ctx *ctx);
+/* Wakes the control thread for mlx5_nic.news, .ended or .next. Any thread. */
 void mlx5_events_wake(struct mlx5_nic *nic);
-/* What is not told yet of a queue that goes, or begins anew, is told no more. */
+/* The event waits for mlx5_next_event(), in place of an older one of the same queue. */
+void mlx5_news_add(struct mlx5_nic *nic, struct mlx5_news *news, const struct nic_event *event);
+/* Forgets an event that waits, of a queue that goes or is reset. */
 void mlx5_news_drop(struct mlx5_nic *nic, struct mlx5_news *news);
+
+/* ---- mlx5-events.c --------------------------------------------------------------------------------------------------- */
+
 int mlx5_events_subscribe_qp(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 /* Also arms it for error CQEs, where the CPU reaches it. */
 int mlx5_events_subscribe_cq(struct mlx5_ctx *ctx, struct mlx5_cq *cq);
@@ -366,11 +381,23 @@ void mlx5_events_settle(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 void mlx5_events_qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 int mlx5_next_event(struct nic *nic, struct nic_event *ret_event);
 void mlx5_ctx_look(struct nic_ctx *ctx);
-/* Its channel is reported again, also when that was done before. */
-void mlx5_events_listen(struct mlx5_ctx *ctx);
+
+/* ---- mlx5-cqe.c ----------------------------------------------------------------------------------------------------- */
+
+/* Returns the syndrome of the error CQE at this index and the QP's number; 0: it is not an error CQE. */
+uint32_t mlx5_cq_error_at(const struct mlx5_cq *cq, uint64_t index, uint32_t *ret_qpn);
+/*
+ * *ret_end is the CQE up to which the NIC has written. Returns how many before that, from `from_ci` on, can be read; 0 where
+ * the CPU cannot, and then *ret_end stays.
+ */
+uint64_t mlx5_cq_look(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint32_t from_ci, uint64_t *ret_end);
+/* Sets the word beside the QP's dbrec, where the first error stays; 0 clears it. */
+void mlx5_qp_tell_error(struct mlx5_qp *qp, uint32_t syndrome);
 
 /* ---- mlx5-count.c ---------------------------------------------------------------------------------------------------- */
 
+void mlx5_counters_add(struct nic_counters *sum, const struct nic_counters *one);
+int mlx5_ctx_counters(struct nic_ctx *ctx, struct nic_counters *ret_counters);
 /* Brings qp->error_cqes up to date, by up to three commands. Of a QP in ERR, or that was until its reset. */
 void mlx5_count_errors(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 
@@ -379,25 +406,20 @@ void mlx5_count_errors(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 void mlx5_warm_init(struct mlx5_nic *nic);
 /* All contexts that nobody had are destroyed. */
 void mlx5_warm_deinit(struct mlx5_nic *nic);
-/* For this session, without doorbell; NULL: none is ready. */
-struct mlx5_ctx *mlx5_warm_take(struct mlx5_nic *nic, const struct nic_ctx_attr *attr);
+int mlx5_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx);
 int mlx5_warm_set(struct nic *nic, const struct nic_warm_attr *attr);
 int mlx5_warm_query(struct nic *nic, struct nic_warm_info *ret_info);
 int mlx5_warm_step(struct nic *nic);
 int mlx5_queues_take(struct nic_ctx *ctx, struct nic_layout *layout, int *ret_fd, struct nic_queues **ret_queues);
-/* Queues are made for the client by commands, in its own memory or ours: a spare batch that did not fit is destroyed. */
-void mlx5_spare_passed_over(struct mlx5_ctx *ctx);
-/* Destroyed. Right when there is none. */
-void mlx5_spare_drop(struct mlx5_ctx *ctx);
 
 /* ---- the operations of nic.h ------------------------------------------------------------------------------------------- */
 
-int mlx5_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx);
 /* All but the doorbell. */
 int mlx5_ctx_make(struct mlx5_nic *nic, const struct nic_ctx_attr *attr, struct mlx5_ctx **ret_ctx);
 /* Empty, for mlx5_ctx_make() and mlx5_ctx_import(). */
 struct mlx5_ctx *mlx5_ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_attr *attr);
 int mlx5_ctx_open_events(struct mlx5_ctx *ctx);
+int mlx5_ctx_open_doorbell(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode);
 void mlx5_ctx_make_doorbell(struct mlx5_ctx *ctx);
 /* In mode cpu again, with the pages of before, when the queues are imported. `fds` as mlx5_ctx_keep() has them. */
 int mlx5_ctx_hear_again(struct mlx5_ctx *ctx, const struct nic_kept *fds);
@@ -410,8 +432,6 @@ int mlx5_ctx_import(struct nic *nic, const struct nic_import_attr *attr, struct 
 struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *ctx);
 struct nic_ctx *mlx5_ctx_close(struct nic_ctx *ctx);
 int mlx5_ctx_to_cpu(struct nic_ctx *ctx);
-void mlx5_counters_add(struct nic_counters *sum, const struct nic_counters *one);
-int mlx5_ctx_counters(struct nic_ctx *ctx, struct nic_counters *ret_counters);
 void mlx5_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec);
 
 int mlx5_mr_reg(struct nic_ctx *ctx, const struct nic_mr_attr *attr, struct nic_mr **ret_mr);
@@ -426,6 +446,8 @@ int mlx5_queues_destroy(struct nic_queues *queues);
 int mlx5_qp_hear(struct bell_page *page, const struct mlx5_qp *qp);
 /* As it is, in the context's tables or not. */
 struct mlx5_queues *mlx5_queues_free(struct mlx5_queues *queues);
+/* Destroys the context's pooled batch, if there is one. */
+void mlx5_spare_drop(struct mlx5_ctx *ctx);
 /* A batch that is complete leaves the tables of its context, and its numbers are nobody's; or it comes back. */
 void mlx5_queues_hide(struct mlx5_queues *queues);
 int mlx5_queues_show(struct mlx5_queues *queues); /* -ENOMEM, and then it is hidden as before */
@@ -438,15 +460,6 @@ int mlx5_cq_enter(struct mlx5_queues *queues, uint32_t i);
 int mlx5_qp_enter(struct mlx5_queues *queues, uint32_t i);
 int mlx5_queues_copy_layout(struct mlx5_queues *queues, const struct nic_layout *layout);
 int mlx5_queues_read(struct nic_queues *queues, uint64_t offset, void *buf, size_t bytes);
-
-/* The last answer of the kernel: in one request many peers are on one NIC. */
-struct mlx5_next_hop {
-	bool known;
-	uint8_t gid[16];
-	uint8_t mac[6];
-};
-
-int mlx5_ask_next_hop(struct mlx5_ctx *ctx, struct mlx5_next_hop *hop, const struct nic_addr *remote);
 
 /* ---- mlx5-dc.c */
 
@@ -470,14 +483,4 @@ int mlx5_qp_ask(struct mlx5_ctx *ctx, struct mlx5_qp *qp, struct nic_qp_info *re
 /* Of an imported QP: its state, and why it is in ERR as far as its CQs still have it. */
 int mlx5_qp_learn_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode opcode, enum nic_qp_state state);
-/* Syndrome of the error CQE at this index and whose it is; 0: it is none. */
-uint32_t mlx5_cq_error_at(const struct mlx5_cq *cq, uint64_t index, uint32_t *ret_qpn);
-/*
- * Up to which CQE the NIC has written, and how many before that, from `from_ci` on, can be read; 0 too where the CPU cannot, and
- * then *ret_end stays.
- */
-uint64_t mlx5_cq_look(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint32_t from_ci, uint64_t *ret_end);
-/* The word beside the QP's dbrec; 0 takes it back. The first one stays. */
-void mlx5_qp_tell_error(struct mlx5_qp *qp, uint32_t syndrome);
-
 #endif
