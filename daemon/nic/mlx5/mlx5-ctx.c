@@ -45,7 +45,7 @@ static struct mlx5_ctx *ctx_free(struct mlx5_ctx *ctx)
 		mlx5_events_unwatch(ctx->nic, ctx->events->fd);
 		mlx5dv_devx_destroy_event_channel(ctx->events);
 	}
-	mlx5_pool_deinit(ctx);
+	mlx5_rmp_deinit(ctx);
 	if (ctx->counter_set)
 		mlx5_object_destroy(ctx->counter_set);
 	bell_page_free(ctx->bell_page);

@@ -231,7 +231,7 @@ struct mlx5_queues {
 };
 
 /* What DCTs receive from: mlx5-dc.c. */
-struct mlx5_pool {
+struct mlx5_rmp {
 	void *page; /* owned, as all; NULL too where another process made it */
 	struct mlx5_object *umem;
 	struct mlx5_object *obj; /* NULL: not made */
@@ -248,7 +248,7 @@ struct mlx5_ctx {
 	struct mlx5_uar *uar; /* a page of its own: nobody else's doorbell rings these queues */
 	struct bell_page *bell_page; /* owned; in doorbell mode cpu */
 	struct mlx5_object *counter_set;
-	struct mlx5_pool pool;
+	struct mlx5_rmp rmp;
 	struct mlx5dv_devx_event_channel *events;
 	uint32_t pdn;
 	uint32_t eqn;
@@ -463,14 +463,14 @@ int mlx5_queues_read(struct nic_queues *queues, uint64_t offset, void *buf, size
 
 /* ---- mlx5-dc.c */
 
-/* Makes the context's pool too, when there is none yet. */
+/* Makes the context's receive memory pool first, if there is none yet. */
 int mlx5_dct_create(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint32_t user_index);
 int mlx5_dct_query(struct mlx5_ctx *ctx, struct mlx5_qp *qp, struct nic_qp_info *ret_info);
 /* After all DCTs. Right when there is none. */
-void mlx5_pool_deinit(struct mlx5_ctx *ctx);
-void mlx5_pool_unimport(struct mlx5_ctx *ctx);
+void mlx5_rmp_deinit(struct mlx5_ctx *ctx);
+void mlx5_rmp_unimport(struct mlx5_ctx *ctx);
 /* Is it there? */
-int mlx5_pool_query(struct mlx5_ctx *ctx);
+int mlx5_rmp_query(struct mlx5_ctx *ctx);
 int mlx5_resolve(struct nic_ctx *ctx, unsigned int n, const struct nic_addr *addrs, uint8_t traffic_class,
 		 struct nic_dc_peer *ret_peers, unsigned int *ret_n_done);
 
