@@ -118,7 +118,7 @@ int mlx5_ctx_export(struct nic_ctx *base, void **ret_part, size_t *ret_bytes)
 	struct mlx5_ctx *ctx = mlx5_ctx(base);
 	int r;
 
-	/* A spare batch is not in it: nobody asked for that yet, and whoever goes on destroys it. */
+	/* Without a pooled batch, which no client has yet: the daemon that goes on destroys it. */
 	record.heard = ctx->bell_page;
 	record.guid = ibv_get_device_guid(ctx->ibv->device);
 	record.port = ctx->nic->port.number;
@@ -179,7 +179,7 @@ struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *base)
 	if (!base)
 		return NULL;
 	ctx = mlx5_ctx(base);
-	mlx5_spare_drop(ctx);
+	mlx5_pooled_drop(ctx);
 	/* Its thread looks at queue memory and at the register. */
 	bell_page_free(take_ptr(ctx->bell_page));
 	while (!list_empty(&ctx->queues))

@@ -39,7 +39,7 @@ static struct mlx5_ctx *ctx_free(struct mlx5_ctx *ctx)
 {
 	if (!ctx)
 		return NULL;
-	mlx5_spare_drop(ctx);
+	mlx5_pooled_drop(ctx);
 	leave_nic(ctx);
 	if (ctx->events) {
 		mlx5_events_unwatch(ctx->nic, ctx->events->fd);
@@ -74,7 +74,7 @@ struct mlx5_ctx *mlx5_ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_attr 
 	ctx->base.doorbell.nic_page_fd = -1;
 	ctx->base.doorbell.wake_fd = -1;
 	ctx->nic = nic;
-	ctx->spare_fd = -1;
+	ctx->pooled_fd = -1;
 	hash_init(&ctx->qps);
 	hash_init(&ctx->cqs);
 	list_init(&ctx->mrs);

@@ -30,7 +30,7 @@ static struct nic *mlx5_close(struct nic *base)
 	struct mlx5_nic *nic = mlx5_nic(base);
 
 	list_del(&nic->base.link);
-	mlx5_warm_deinit(nic);
+	mlx5_ctx_pool_deinit(nic);
 	bell_free(nic->bell);
 	pthread_mutex_destroy(&nic->bell_lock);
 	if (nic->ibv)
@@ -111,9 +111,9 @@ static const struct nic_ops mlx5_ops = {
 	.ctx_unimport = mlx5_ctx_unimport,
 	.resume = mlx5_resume,
 	.rest = nic_no_rest,
-	.warm_set = mlx5_warm_set,
-	.warm_query = mlx5_warm_query,
-	.warm_step = mlx5_warm_step,
+	.ctx_pool_set = mlx5_ctx_pool_set,
+	.ctx_pool_query = mlx5_ctx_pool_query,
+	.ctx_pool_step = mlx5_ctx_pool_step,
 	.queues_take = mlx5_queues_take,
 };
 
@@ -137,7 +137,7 @@ static struct mlx5_nic *nic_alloc(void)
 	pthread_mutex_init(&nic->lock, NULL);
 	list_init(&nic->ctxs);
 	list_init(&nic->news);
-	mlx5_warm_init(nic);
+	mlx5_ctx_pool_init(nic);
 	nic->last_key = MLX5_WATCH_KEYS;
 	return nic;
 }

@@ -308,21 +308,21 @@ static int queues_make(struct mlx5_queues *queues, const struct nic_queue_mem *m
 	return r;
 }
 
-void mlx5_spare_drop(struct mlx5_ctx *ctx)
+void mlx5_pooled_drop(struct mlx5_ctx *ctx)
 {
-	ctx->spare = mlx5_queues_free(ctx->spare);
-	ctx->spare_fd = safe_close(ctx->spare_fd);
+	ctx->pooled = mlx5_queues_free(ctx->pooled);
+	ctx->pooled_fd = safe_close(ctx->pooled_fd);
 }
 
-static void pass_over_spare(struct mlx5_ctx *ctx)
+static void pass_over_pooled(struct mlx5_ctx *ctx)
 {
-	if (ctx->spare && !ctx->spare_told) {
+	if (ctx->pooled && !ctx->pooled_told) {
 		pthread_mutex_lock(&ctx->nic->lock);
-		ctx->nic->warm.info.missed_memory++;
+		ctx->nic->ctx_pool.info.missed_memory++;
 		pthread_mutex_unlock(&ctx->nic->lock);
 	}
-	ctx->spare_told = false;
-	mlx5_spare_drop(ctx);
+	ctx->pooled_told = false;
+	mlx5_pooled_drop(ctx);
 }
 
 int mlx5_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem,
@@ -336,7 +336,7 @@ int mlx5_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem,
 	if (r < 0)
 		return r;
 	/* First: what it holds may be just what the NIC lacks. */
-	pass_over_spare(ctx);
+	pass_over_pooled(ctx);
 	if (ctx->meddled)
 		return -EPERM;
 	queues = calloc(1, sizeof(*queues));

@@ -132,12 +132,12 @@ void mlx5_strays_destroy(struct mlx5_present *present, int command_fd);
 /* ---- the backend's objects -------------------------------------------------------------------------------------------- */
 
 /* Contexts in advance: under the NIC's lock. */
-struct mlx5_warm {
-	struct nic_warm_attr attr;
+struct mlx5_ctx_pool {
+	struct nic_ctx_pool_attr attr;
 	uint32_t shape; /* counts changes of attr.queues */
 	struct list ready; /* struct mlx5_ctx.link, owned, oldest first */
 	struct list stale; /* the same: to be destroyed, nobody had them */
-	struct nic_warm_info info; /* n_ready counts `ready` */
+	struct nic_ctx_pool_info info; /* n_ready counts `ready` */
 };
 
 struct mlx5_nic {
@@ -165,7 +165,7 @@ struct mlx5_nic {
 	struct nic_counters past; /* of contexts that were closed */
 	uint64_t last_key;
 	struct list news; /* struct mlx5_news, oldest first */
-	struct mlx5_warm warm;
+	struct mlx5_ctx_pool ctx_pool;
 	bool lost; /* told */
 	bool ended; /* a channel of this life has: lost, and to be told */
 };
@@ -259,10 +259,10 @@ struct mlx5_ctx {
 	struct hash cqs;
 	struct list mrs; /* in the order of their making, as records have them */
 	struct list queues;
-	struct mlx5_queues *spare; /* owned: made with it in advance, not handed out; in none of the tables above */
-	int spare_fd; /* owned: the memory of that, or -1 */
-	bool spare_told; /* why the last request did not get it */
-	uint32_t warm_shape; /* of those in advance */
+	struct mlx5_queues *pooled; /* owned: made with it in advance, not handed out; in none of the tables above */
+	int pooled_fd; /* owned: the memory of that, or -1 */
+	bool pooled_told; /* why the last request did not get it */
+	uint32_t pool_shape; /* of those in advance */
 	bool meddled; /* its client destroyed what is ours: there is nothing more for this one */
 	struct mlx5_present *present; /* borrowed, while it is imported */
 	uint64_t key; /* in the epoll set: the control thread holds no pointer to what a worker may free */
@@ -401,15 +401,15 @@ int mlx5_ctx_counters(struct nic_ctx *ctx, struct nic_counters *ret_counters);
 /* Brings qp->error_cqes up to date, by up to three commands. Of a QP in ERR, or that was until its reset. */
 void mlx5_count_errors(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 
-/* ---- mlx5-warm.c ----------------------------------------------------------------------------------------------------- */
+/* ---- mlx5-ctx-pool.c ----------------------------------------------------------------------------------------------------- */
 
-void mlx5_warm_init(struct mlx5_nic *nic);
+void mlx5_ctx_pool_init(struct mlx5_nic *nic);
 /* All contexts that nobody had are destroyed. */
-void mlx5_warm_deinit(struct mlx5_nic *nic);
+void mlx5_ctx_pool_deinit(struct mlx5_nic *nic);
 int mlx5_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx);
-int mlx5_warm_set(struct nic *nic, const struct nic_warm_attr *attr);
-int mlx5_warm_query(struct nic *nic, struct nic_warm_info *ret_info);
-int mlx5_warm_step(struct nic *nic);
+int mlx5_ctx_pool_set(struct nic *nic, const struct nic_ctx_pool_attr *attr);
+int mlx5_ctx_pool_query(struct nic *nic, struct nic_ctx_pool_info *ret_info);
+int mlx5_ctx_pool_step(struct nic *nic);
 int mlx5_queues_take(struct nic_ctx *ctx, struct nic_layout *layout, int *ret_fd, struct nic_queues **ret_queues);
 
 /* ---- the operations of nic.h ------------------------------------------------------------------------------------------- */
@@ -447,7 +447,7 @@ int mlx5_qp_hear(struct bell_page *page, const struct mlx5_qp *qp);
 /* As it is, in the context's tables or not. */
 struct mlx5_queues *mlx5_queues_free(struct mlx5_queues *queues);
 /* Destroys the context's pooled batch, if there is one. */
-void mlx5_spare_drop(struct mlx5_ctx *ctx);
+void mlx5_pooled_drop(struct mlx5_ctx *ctx);
 /* A batch that is complete leaves the tables of its context, and its numbers are nobody's; or it comes back. */
 void mlx5_queues_hide(struct mlx5_queues *queues);
 int mlx5_queues_show(struct mlx5_queues *queues); /* -ENOMEM, and then it is hidden as before */
