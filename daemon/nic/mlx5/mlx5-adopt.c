@@ -197,7 +197,7 @@ struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *base)
 	mlx5_uar_unimport(take_ptr(ctx->uar));
 	if (ctx->pd)
 		ibv_unimport_pd(take_ptr(ctx->pd));
-	/* It goes on: who imports it again counts this again. */
+	/* The context goes on: the daemon that imports it counts this again. */
 	pthread_mutex_lock(&ctx->nic->lock);
 	ctx->counters = (struct nic_counters){0};
 	pthread_mutex_unlock(&ctx->nic->lock);
@@ -350,7 +350,7 @@ static int import_mr(struct mlx5_ctx *ctx, const struct mlx5_record_mr *record)
 
 /* ---- import: queues ------------------------------------------------------------------------------------------------------------ */
 
-/* What was written before now is looked at by its QPs' states; what comes after is told by the armed CQ. */
+/* The states of its QPs cover earlier CQEs; events of the armed CQ cover later ones. */
 static int import_cq(struct mlx5_queues *queues, uint32_t i, const struct mlx5_object_record *record)
 {
 	const struct nic_cq *desc = &queues->base.layout.cqs[i];

@@ -2,10 +2,10 @@
 /*
  * Error CQEs of each QP.
  *
- * The NIC counts them for a session's set of counters and for no single QP. An ordinary CQ still has each of its error CQEs,
- * with the QP's number in it, so those are read. A collapsed CQ has the last CQE alone. A QP that showed an error there
- * before has had nothing but errors since; for the first time the set says how many there were, as long as no other QP of
- * the session is in error. Otherwise the count is the least that is certain.
+ * And the counters of a session. The NIC counts error CQEs for a session's set of counters, not for each QP. An ordinary CQ
+ * still holds each of its error CQEs with the QP's number, so those are read. A collapsed CQ holds only the last CQE. After a QP
+ * has shown an error there, all its CQEs are errors; for the first error the set gives the number, if no other QP of the session
+ * is in error. Otherwise the count is a lower bound.
  *
  * Any thread that owns the context.
  */
@@ -20,7 +20,7 @@ void mlx5_counters_add(struct nic_counters *sum, const struct nic_counters *one)
 	sum->retries += one->retries;
 }
 
-/* A set counts what goes wrong; what goes right only the client's queues tell. */
+/* A set counts failures; only the client's queues know successes. */
 int mlx5_ctx_counters(struct nic_ctx *base, struct nic_counters *ret_counters)
 {
 	struct mlx5_ctx *ctx = mlx5_ctx(base);
@@ -56,7 +56,7 @@ static void add(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint64_t n)
 	ctx->error_cqes_counted += n;
 }
 
-/* The last `n` CQEs, of whichever QPs. */
+/* The last `n` CQEs, of any QPs. */
 static void count_ring(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint64_t end, uint64_t n)
 {
 	struct mlx5_qp *qp;
@@ -102,7 +102,7 @@ static bool fails_alone(const struct mlx5_ctx *ctx, const struct mlx5_qp *qp)
 	return true;
 }
 
-/* Errors in the session's set that no QP got yet. */
+/* Errors in the session's set that are not assigned to a QP yet. */
 static void count_rest(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 {
 	struct nic_counters all;

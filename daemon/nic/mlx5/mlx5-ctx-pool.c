@@ -31,7 +31,7 @@ static bool is_good(const struct mlx5_nic *nic, const struct mlx5_ctx *ctx)
 	return !nic->lost && ctx->life == nic->life && ctx->pool_shape == nic->ctx_pool.shape;
 }
 
-/* Contexts that are not wanted any more: of a lost NIC, of another shape, too many. */
+/* Retires contexts of a lost NIC or of another shape, and those above the wanted number. */
 static void sort_out(struct mlx5_nic *nic)
 {
 	struct mlx5_ctx_pool *pool = &nic->ctx_pool;
@@ -120,7 +120,7 @@ static struct mlx5_ctx *take_ready(struct mlx5_nic *nic, const struct nic_ctx_at
 		pool->info.missed_empty++;
 	}
 	pthread_mutex_unlock(&nic->lock);
-	/* Reports from before it had a session reached nobody. */
+	/* Earlier events had no session to report to. */
 	if (ctx)
 		mlx5_events_listen(ctx);
 	return ctx;
@@ -197,7 +197,7 @@ static int make_ctx(struct mlx5_nic *nic, const struct nic_ctx_pool_attr *attr, 
 	return 0;
 }
 
-/* It joins the others; sorted out at once when the NIC, the shape or the number have changed meanwhile. */
+/* Adds a context to the pool, and retires it at once if the NIC, the shape or the number have changed meanwhile. */
 static void add_ready(struct mlx5_nic *nic, struct mlx5_ctx *ctx)
 {
 	struct mlx5_ctx_pool *pool = &nic->ctx_pool;
@@ -276,7 +276,7 @@ void mlx5_ctx_pool_deinit(struct mlx5_nic *nic)
 	assert_bug(list_empty(&nic->ctx_pool.ready));
 }
 
-/* ---- the batch of a context: who has the context ------------------------------------------------------------------ */
+/* ---- the batch of a context: the owner's thread ------------------------------------------------------------------- */
 
 static void count(struct mlx5_ctx *ctx, uint64_t *counter)
 {
@@ -319,7 +319,7 @@ static bool same_shape(struct mlx5_queues *pooled, const struct nic_layout *want
 	return true;
 }
 
-/* What CREATE_QP does not know of: it belongs to the request, or to now. */
+/* Sets the values that are not in CREATE_QP: they depend on the request or the time. */
 static int dress(struct mlx5_queues *pooled, const struct nic_layout *wanted)
 {
 	int r = 0;
@@ -340,7 +340,7 @@ int mlx5_queues_take(struct nic_ctx *base, struct nic_layout *layout, int *ret_f
 	struct mlx5_ctx *ctx = mlx5_ctx(base);
 	struct nic_ctx_pool_info *info = &ctx->nic->ctx_pool.info;
 
-	/* A context whose client destroyed what is ours: queues_create says so. */
+	/* queues_create reports a context whose client destroyed an object of ours. */
 	if (!ctx->pooled || ctx->meddled)
 		return -ENOENT;
 	ctx->pooled_told = true;
@@ -348,7 +348,7 @@ int mlx5_queues_take(struct nic_ctx *base, struct nic_layout *layout, int *ret_f
 		count(ctx, &info->missed_shape);
 		return -ENOENT;
 	}
-	/* For lack of memory: whoever makes them anew lacks it too, and says so. */
+	/* No memory: queues_create lacks it too, and reports that. */
 	if (dress(ctx->pooled, layout) < 0)
 		return -ENOENT;
 	count(ctx, &info->n_batches_handed_out);

@@ -23,7 +23,7 @@
 #define FLUSH_POLL_NSEC 20000u
 #define FLUSH_POLL_MAX_NSEC 2000000u
 
-/* Its counts stay the NIC's: counters that are exported as such never fall. */
+/* The NIC keeps its counts: exported counters never fall. */
 static void leave_nic(struct mlx5_ctx *ctx)
 {
 	struct mlx5_nic *nic = ctx->nic;
@@ -50,7 +50,7 @@ static struct mlx5_ctx *ctx_free(struct mlx5_ctx *ctx)
 		mlx5_object_destroy(ctx->counter_set);
 	bell_page_free(ctx->bell_page);
 	mlx5_uar_free(ctx->uar);
-	/* As with regions: what the kernel does not destroy is to be forgotten here. */
+	/* As with regions: an object that the kernel does not destroy is forgotten here. */
 	if (ctx->pd && ibv_dealloc_pd(ctx->pd))
 		ibv_unimport_pd(ctx->pd);
 	if (ctx->ibv)
@@ -140,7 +140,7 @@ static int open_counters(struct mlx5_ctx *ctx)
 	if (r == 0)
 		ctx->counter_set_id =
 			(uint32_t)prm_get(out, PRM_ALLOC_Q_COUNTER_OUT_COUNTER_SET_ID);
-	/* Sets are few: a session without one works, and counts nothing. */
+	/* Sets are scarce: a session without one works, and counts nothing. */
 	return r == -ENOSPC || r == -EOPNOTSUPP ? 0 : r;
 }
 
@@ -155,7 +155,7 @@ void mlx5_ctx_make_doorbell(struct mlx5_ctx *ctx)
 	ctx->base.client_pd = ctx->pd->handle + 1;
 }
 
-/* The NIC's thread for doorbell mode cpu, which the first context that wants it starts. */
+/* The NIC's thread for doorbell mode cpu, started by the first context in that mode. */
 static int find_bell(struct mlx5_nic *nic, const int *nic_page_fd, struct bell **ret_bell)
 {
 	const struct bell_attr attr = {.name = nic->base.name,
@@ -174,7 +174,7 @@ static int find_bell(struct mlx5_nic *nic, const int *nic_page_fd, struct bell *
 	return r;
 }
 
-/* `fds` of a context that was heard before, or NULL. */
+/* `fds` are those of an imported context in mode cpu, or NULL. */
 static int make_bell_page(struct mlx5_ctx *ctx, const struct nic_kept *fds, struct nic_doorbell *doorbell,
 			  struct bell_page **ret_page)
 {
@@ -227,7 +227,7 @@ int mlx5_ctx_to_cpu(struct nic_ctx *base)
 	return 0;
 }
 
-/* The former ringing is unknown; ringing twice does nothing. */
+/* The state of former doorbells is unknown; ringing twice does no harm. */
 int mlx5_ctx_hear_again(struct mlx5_ctx *ctx, const struct nic_kept *fds)
 {
 	_cleanup_(bell_page_freep) struct bell_page *page = NULL;
@@ -235,7 +235,7 @@ int mlx5_ctx_hear_again(struct mlx5_ctx *ctx, const struct nic_kept *fds)
 	const struct mlx5_queues *queues;
 	int r = make_bell_page(ctx, fds, &doorbell, &page);
 
-	/* A batch without memory is one that is all gone, or was not handed in. */
+	/* A batch has no memory if all of it is gone, or if the caller did not pass the memory. */
 	list_for_each_entry(queues, &ctx->queues, link)
 		r = r < 0 || !queues->umem ? r : hear_batch(page, queues);
 	if (r < 0)
@@ -298,7 +298,7 @@ static bool qp_is_flushed(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 	return info.sq_pi == info.sq_ci && info.rq_pi == info.rq_ci;
 }
 
-/* Each QP is asked until it is done, so all together little more than once each. */
+/* Polls each QP until it is flushed; most QPs are when their turn comes. */
 static void wait_flushed(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint64_t end_nsec)
 {
 	struct timespec pause = {.tv_nsec = FLUSH_POLL_NSEC};
@@ -319,7 +319,7 @@ void mlx5_ctx_quiesce(struct nic_ctx *base, uint64_t timeout_nsec)
 
 	if (ctx->bell_page)
 		bell_page_silence(ctx->bell_page);
-	/* DCTs have nothing of the client's on its way: they end when they are destroyed. */
+	/* DCTs have no requests in flight: they end when they are destroyed. */
 	while ((qp = hash_next(&ctx->qps, &pos, &qpn)))
 		if (qp->state != NIC_QPS_RST && qp->desc->type != NIC_QP_DCT)
 			mlx5_qp_to_state(ctx, qp, PRM_OP_2ERR_QP, NIC_QPS_ERR);

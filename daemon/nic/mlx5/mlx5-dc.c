@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dynamic connections: the receive pool that DCTs demand, DCTs, the way to a DCT for WQEs.
+ * Dynamic connections: the receive memory pool (RMP) of DCTs, DCTs, and the way to a DCT for WQEs.
  *
- * A DCT has no receive side without a pool, though nobody posts to this one: one for each context that has DCTs, over a
- * page of the daemon's own, made with the first and gone with the context. Sends to a DCT wait there for a receive WQE,
- * as long as their sender retries.
+ * A DCT needs an RMP, to which no one posts here. Each context with DCTs has one, over a page of the daemon's, made with the
+ * first DCT and destroyed with the context. Sends to a DCT wait for a receive WQE as long as their sender retries.
  *
  * Any thread that owns the context.
  */
@@ -17,7 +16,7 @@
 #define RMP_BYTES 4096u
 #define DCT_RNR_TIMER 12u /* 0.64 ms */
 
-/* ---- the pool ---------------------------------------------------------------------------------------------------- */
+/* ---- the receive memory pool ------------------------------------------------------------------------------------- */
 
 static int make_rmp_memory(struct mlx5_rmp *rmp, struct mlx5_ctx *ctx)
 {
@@ -116,7 +115,7 @@ int mlx5_dct_create(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint32_t user_inde
 	return 0;
 }
 
-/* It is there and serves: a DCT has no indexes and no other state. */
+/* The DCT exists: it has no indexes and no other state. */
 int mlx5_dct_query(struct mlx5_ctx *ctx, struct mlx5_qp *qp, struct nic_qp_info *ret_info)
 {
 	uint8_t out[PRM_QUERY_DCT_OUT_BYTES];

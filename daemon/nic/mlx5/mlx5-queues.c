@@ -335,7 +335,7 @@ int mlx5_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem,
 	r = check_request(ctx, mem, layout);
 	if (r < 0)
 		return r;
-	/* First: what it holds may be just what the NIC lacks. */
+	/* First, since it may hold the resources that the NIC lacks. */
 	pass_over_pooled(ctx);
 	if (ctx->meddled)
 		return -EPERM;
