@@ -40,7 +40,7 @@
 #include "daemon/session/registry.h"
 #include "daemon/settings/settings-apply.h"
 #include "daemon/settings/settings-saved.h"
-#include "daemon/warm.h"
+#include "daemon/ctx-pool.h"
 #include "daemon/workers.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
@@ -75,7 +75,7 @@ struct daemon {
 	struct node_map *node_map; /* NULL: none could be made */
 	struct node_watch *node_watch; /* NULL: no NIC is of the map */
 	struct workers *workers;
-	struct warm *warm; /* NULL: no NIC blocks */
+	struct ctx_pool *ctx_pool; /* NULL: no NIC blocks */
 	struct nics nics;
 	struct nic_hotplug *hotplug; /* NULL: NICs are the daemon's own */
 	struct turns *turns;
@@ -164,7 +164,7 @@ static void on_activity(void *arg)
 
 	service_activity(&daemon->service);
 	accept_look(daemon->accept);
-	warm_look(daemon->warm);
+	ctx_pool_look(daemon->ctx_pool);
 }
 
 static struct client_attr client_attr(struct daemon *daemon)
@@ -221,7 +221,7 @@ static void on_reload(void *arg)
 {
 	struct daemon *daemon = arg;
 	const struct settings_apply_target target = {daemon->settings, daemon->source, &daemon->listener, &daemon->registry,
-						     daemon->warm};
+						     daemon->ctx_pool};
 	struct settings_error error = {"out of memory"}; /* what fails without a word */
 	int r;
 
@@ -386,16 +386,16 @@ static int make_workers(struct daemon *daemon)
 	return r;
 }
 
-static int make_warm(struct daemon *daemon)
+static int make_ctx_pool(struct daemon *daemon)
 {
-	struct nic_warm_attr attr;
-	int r = daemon->registry.blocks ? warm_new(daemon->loop, &daemon->registry, &daemon->warm) : 0;
+	struct nic_ctx_pool_attr attr;
+	int r = daemon->registry.blocks ? ctx_pool_new(daemon->loop, &daemon->registry, &daemon->ctx_pool) : 0;
 
 	if (r < 0)
 		return r;
-	daemon->nics.warm = daemon->warm;
-	settings_apply_warm(daemon->settings, &attr);
-	warm_set(daemon->warm, &attr);
+	daemon->nics.ctx_pool = daemon->ctx_pool;
+	settings_apply_ctx_pool(daemon->settings, &attr);
+	ctx_pool_set(daemon->ctx_pool, &attr);
 	return 0;
 }
 
@@ -502,7 +502,7 @@ static int (*const births[])(struct daemon *daemon) = {
 	make_workers,
 	resume_sessions,
 	set_policy,
-	make_warm,
+	make_ctx_pool,
 	make_node_watch,
 	make_seek,
 	make_nic_hotplug,
@@ -556,7 +556,7 @@ static void finish_work(struct daemon *daemon)
 
 	if (r < 0) {
 		log_line(LOG_ERR, NULL, "%s: leaving the rest to the kernel",
-			 r == -ETIME ? "destroying sessions and spare contexts takes too long" : "the firmware of a NIC does not answer");
+			 r == -ETIME ? "destroying sessions and pooled contexts takes too long" : "the firmware of a NIC does not answer");
 		listener_deinit(&daemon->listener);
 		_exit(EXIT_FAILURE);
 	}
@@ -589,14 +589,14 @@ struct daemon *daemon_free(struct daemon *daemon)
 	list_for_each_entry_safe(client, tmp, &daemon->clients, link)
 		if (!session_is_saved(client->session) || client->session->ended)
 			client_free(client);
-	warm_stop(daemon->warm);
+	ctx_pool_stop(daemon->ctx_pool);
 	node_watch_stop(daemon->node_watch);
 	nic_hotplug_stop(daemon->hotplug);
 	finish_work(daemon);
 	if (!list_empty(&daemon->clients))
 		leave(daemon);
 	daemon->turns = turns_free(daemon->turns);
-	daemon->warm = warm_free(daemon->warm);
+	daemon->ctx_pool = ctx_pool_free(daemon->ctx_pool);
 	daemon->node_watch = node_watch_free(daemon->node_watch);
 	seek_deinit(&daemon->seek);
 	daemon->accept = accept_free(daemon->accept);

@@ -25,7 +25,7 @@
 #include "daemon/session/node-map.h"
 #include "daemon/session/unmanaged.h"
 #include "daemon/topo/topo.h"
-#include "daemon/warm.h"
+#include "daemon/ctx-pool.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 
@@ -160,7 +160,7 @@ static void take_all(struct nic_hotplug *hotplug)
 	else
 		node_map_take_nics(hotplug->attr.node_map);
 	registry_save(registry);
-	warm_take_nics(hotplug->attr.nics->warm, before);
+	ctx_pool_take_nics(hotplug->attr.nics->ctx_pool, before);
 	hotplug->attr.opened(hotplug->attr.arg);
 	for (i = before; i < registry->n_nics; i++)
 		tell_came(hotplug, &registry->nics[i]);

@@ -15,7 +15,7 @@
 #include "daemon/log.h"
 #include "daemon/seek.h"
 #include "daemon/service/fdstore.h"
-#include "daemon/warm.h"
+#include "daemon/ctx-pool.h"
 #include "proto/base/nsec.h"
 #include "proto/base/show.h"
 
@@ -32,7 +32,7 @@ static void on_nic(void *arg, unsigned int events)
 	for (int i = 0; i < EVENTS_PER_TURN && nic->ops->next_event(nic, &event) == 0; i++)
 		registry_event(watched->nics->registry, watched->rnic, &event);
 	/* It may have gone, or have returned. */
-	warm_look(watched->nics->warm);
+	ctx_pool_look(watched->nics->ctx_pool);
 }
 
 struct nic_probe_attr nics_probe_attr(const struct nics *nics)

@@ -10,7 +10,7 @@
 #include "daemon/settings/settings.h"
 
 struct nics;
-struct warm;
+struct ctx_pool;
 
 struct nics_watch {
 	struct nics *nics;
@@ -24,7 +24,7 @@ struct nics {
 	struct registry *registry;
 	const struct settings *settings;
 	const char *fault; /* of soft NICs, or NULL */
-	struct warm *warm; /* NULL: not yet, or nothing is made in advance */
+	struct ctx_pool *ctx_pool; /* NULL: not yet, or no NIC has a pool */
 	struct nic_mlx5_report report; /* what the start has told already */
 	struct list list; /* struct nic.link, owned */
 	struct nics_watch watched[REGISTRY_MAX_NICS];

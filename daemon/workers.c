@@ -2,7 +2,7 @@
 /*
  * A fixed number of threads over two lists: what is to be run, and what is to be done on the control thread.
  *
- * No session, no NIC and no watch of the daemon's own (node-watch, nic-hotplug, warm) has more than one work here, so
+ * No session, no NIC and no watch of the daemon's own (node-watch, nic-hotplug, ctx-pool) has more than one work here, so
  * the first list is never longer than all of them together. A uid or tenant with many sessions gets no more than others: next is
  * the work of whoever has the fewest under way, and one thread is left to those who have none. Users with equally many take
  * turns, and the works of one user stay in their order. Works stay their

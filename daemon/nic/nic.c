@@ -42,17 +42,17 @@ void nic_no_ctx_look(struct nic_ctx *ctx)
 {
 }
 
-int nic_no_warm_set(struct nic *nic, const struct nic_warm_attr *attr)
+int nic_no_ctx_pool_set(struct nic *nic, const struct nic_ctx_pool_attr *attr)
 {
 	return -EOPNOTSUPP;
 }
 
-int nic_no_warm_query(struct nic *nic, struct nic_warm_info *ret_info)
+int nic_no_ctx_pool_query(struct nic *nic, struct nic_ctx_pool_info *ret_info)
 {
 	return -EOPNOTSUPP;
 }
 
-int nic_no_warm_step(struct nic *nic)
+int nic_no_ctx_pool_step(struct nic *nic)
 {
 	return -EAGAIN;
 }

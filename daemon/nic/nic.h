@@ -8,7 +8,7 @@
  *
  * Threads: operations on a context are called by one thread at a time for that context; contexts are independent.
  * queues_create fills rings of CQs: a worker calls it for large ones, and for those in a client's memory, on any NIC.
- * Where nic->blocks is set they may take as long as a firmware command does; so may query and warm_step, each by one thread
+ * Where nic->blocks is set they may take as long as a firmware command does; so may query and ctx_pool_step, each by one thread
  * at a time, and ctx_open and ctx_import, by several at once. All others on `struct nic` itself are called from the control thread only
  * and never block. Backends never call back; asynchronous news are read from nic->event_fd.
  *
@@ -454,36 +454,36 @@ static inline void nic_imported_deinit(struct nic_imported *imported)
 	*imported = (struct nic_imported){0};
 }
 
-/* ---- contexts made in advance ------------------------------------------------------------------------------------- */
+/* ---- the context pool --------------------------------------------------------------------------------------------- */
 
 /*
  * A NIC whose commands take time may keep whole contexts ready, each with one batch of queues over memory of the daemon's,
- * for ctx_open and queues_take to hand out. One that was handed out is that session's, and never another's: it is closed
- * as any other. Nobody can tell it from one that was made for the session.
+ * for ctx_open and queues_take to hand out. A context that was handed out belongs to one session and is closed like any
+ * other. It does not differ from a context that was made for the session.
  */
-struct nic_warm_attr {
-	unsigned int n_ctxs; /* to be kept ready; 0: none */
+struct nic_ctx_pool_attr {
+	unsigned int n_ctxs; /* to keep ready; 0: none */
 	struct nic_queues_attr queues; /* of the batch in each: RC only; without QPs: none. Unused parts are 0 */
 };
 
-enum nic_warm_todo {
-	NIC_WARM_NOTHING,
-	NIC_WARM_MAKE,
-	NIC_WARM_DESTROY,
+enum nic_ctx_pool_todo {
+	NIC_CTX_POOL_NOTHING,
+	NIC_CTX_POOL_MAKE,
+	NIC_CTX_POOL_DESTROY,
 };
 
-/* Since the NIC was found, but the first three. */
-struct nic_warm_info {
+/* Counters since the NIC was found; the first three are current. */
+struct nic_ctx_pool_info {
 	uint32_t n_wanted;
 	uint32_t n_ready; /* as wanted */
-	enum nic_warm_todo todo; /* of the next warm_step */
+	enum nic_ctx_pool_todo todo; /* of the next ctx_pool_step */
 	uint64_t n_made;
 	uint64_t n_handed_out; /* contexts */
 	uint64_t n_batches_handed_out; /* of them those whose queues were used */
 	uint64_t missed_empty; /* contexts made for a session, since none was ready */
 	uint64_t missed_shape; /* of contexts handed out: requests for queues of another number or depth */
 	uint64_t missed_memory; /* of them: requests for queues in the client's own memory */
-	uint64_t n_failed; /* none could be made in advance */
+	uint64_t n_failed; /* contexts that could not be made */
 };
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
@@ -592,20 +592,20 @@ struct nic_ops {
 	bool (*rest)(struct nic *nic);
 
 	/*
-	 * Contexts in advance: how many and with what, from now on. Sends no command: what has to be done is warm_step's.
-	 * -EINVAL queues that make no sense.
+	 * Sets the size of the context pool and its queues, from now on. Sends no command: ctx_pool_step does the work.
+	 * -EINVAL: invalid queues.
 	 */
-	int (*warm_set)(struct nic *nic, const struct nic_warm_attr *attr);
-	int (*warm_query)(struct nic *nic, struct nic_warm_info *ret_info);
+	int (*ctx_pool_set)(struct nic *nic, const struct nic_ctx_pool_attr *attr);
+	int (*ctx_pool_query)(struct nic *nic, struct nic_ctx_pool_info *ret_info);
 	/*
-	 * Makes or destroys one context, by commands: any thread, one at a time for each NIC. -EAGAIN there is nothing to
-	 * do; else why none could be made. Sessions then make their own.
+	 * Makes or destroys one context, by commands: any thread, one at a time for each NIC. -EAGAIN: there is nothing to do;
+	 * other errors: no context could be made, and sessions make their own.
 	 */
-	int (*warm_step)(struct nic *nic);
+	int (*ctx_pool_step)(struct nic *nic);
 	/*
-	 * The batch that came with the context, when it is as *layout says. Takes ownership of *layout then and clears it;
-	 * *ret_fd is the memory that it lies in, from offset 0, the caller's to close. -ENOENT there is none, or not such a
-	 * one: queues_create makes it. Sends no command.
+	 * Returns the batch that came with the context if it matches *layout. Then takes ownership of *layout and clears it;
+	 * *ret_fd is the memory that holds the batch, from offset 0, the caller's to close. -ENOENT: no matching batch, so use
+	 * queues_create. Sends no command.
 	 */
 	int (*queues_take)(struct nic_ctx *ctx, struct nic_layout *layout, int *ret_fd, struct nic_queues **ret_queues);
 };
@@ -613,9 +613,9 @@ struct nic_ops {
 /* For slots of what a backend does not offer: nothing to look at, or the error that such a slot has. nic.c. */
 int nic_no_port_set(struct nic *nic, enum nic_port_state state);
 void nic_no_ctx_look(struct nic_ctx *ctx);
-int nic_no_warm_set(struct nic *nic, const struct nic_warm_attr *attr);
-int nic_no_warm_query(struct nic *nic, struct nic_warm_info *ret_info);
-int nic_no_warm_step(struct nic *nic);
+int nic_no_ctx_pool_set(struct nic *nic, const struct nic_ctx_pool_attr *attr);
+int nic_no_ctx_pool_query(struct nic *nic, struct nic_ctx_pool_info *ret_info);
+int nic_no_ctx_pool_step(struct nic *nic);
 bool nic_no_rest(struct nic *nic);
 int nic_no_queues_take(struct nic_ctx *ctx, struct nic_layout *layout, int *ret_fd, struct nic_queues **ret_queues);
 

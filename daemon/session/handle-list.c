@@ -295,7 +295,7 @@ static int list_nics(struct request *req)
 		fill_nic(&rep->nics[i], rnic);
 		if (registry_counters_for_reader(rnic, &counters) == 0)
 			fill_counters(&rep->nics[i].counters, &counters);
-		fill_nic_warm(&rep->nics[i], rnic->nic);
+		fill_nic_ctx_pool(&rep->nics[i], rnic->nic);
 	}
 	registry_save_told(registry);
 	rep->n_nics = registry->n_nics;

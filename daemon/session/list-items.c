@@ -69,11 +69,11 @@ void fill_nic(struct msg_nic *to, const struct registry_nic *rnic)
 	fill_modes(to, info);
 }
 
-void fill_nic_warm(struct msg_nic *to, struct nic *nic)
+void fill_nic_ctx_pool(struct msg_nic *to, struct nic *nic)
 {
-	struct nic_warm_info info;
+	struct nic_ctx_pool_info info;
 
-	if (nic->ops->warm_query(nic, &info) < 0)
+	if (nic->ops->ctx_pool_query(nic, &info) < 0)
 		return;
 	to->has_warm = true;
 	to->warm = (struct msg_nic_warm){

@@ -12,7 +12,7 @@ struct host_nic;
 
 void fill_counters(struct msg_counters *to, const struct nic_counters *from);
 void fill_nic(struct msg_nic *to, const struct registry_nic *rnic);
-void fill_nic_warm(struct msg_nic *to, struct nic *nic); /* what it has in advance, where it makes such */
+void fill_nic_ctx_pool(struct msg_nic *to, struct nic *nic); /* its context pool, if it has one */
 void fill_unmanaged(struct msg_undriven_nic *to, const struct registry *registry, const struct host_nic *from);
 void fill_session_item(struct msg_session_item *item, struct session *session);
 /* A QP of a batch, and what its NIC says of it. Any thread that may use the batch. */

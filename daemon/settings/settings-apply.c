@@ -42,12 +42,12 @@ static struct quota_amount limits(const struct settings *settings)
 	}};
 }
 
-void settings_apply_warm(const struct settings *settings, struct nic_warm_attr *ret_attr)
+void settings_apply_ctx_pool(const struct settings *settings, struct nic_ctx_pool_attr *ret_attr)
 {
 	uint32_t n = (uint32_t)settings->warm_queues, log2_depth = (uint32_t)__builtin_ctzll(settings->warm_depth);
 	struct nic_queues_attr *queues = &ret_attr->queues;
 
-	*ret_attr = (struct nic_warm_attr){.n_ctxs = (unsigned int)settings->warm_contexts};
+	*ret_attr = (struct nic_ctx_pool_attr){.n_ctxs = (unsigned int)settings->warm_contexts};
 	if (n == 0)
 		return;
 	queues->n_cq_specs = queues->n_qp_specs = 1;
@@ -276,7 +276,7 @@ int settings_apply_reload(const struct settings_apply_target *target, struct set
 	struct settings *settings = target->settings;
 	struct settings_changes changes;
 	enum settings_action action;
-	struct nic_warm_attr warm;
+	struct nic_ctx_pool_attr ctx_pool;
 	struct settings next;
 	bool has_new_fds;
 	int r;
@@ -297,8 +297,8 @@ int settings_apply_reload(const struct settings_apply_target *target, struct set
 	settings_reload(settings, &next, &changes);
 	settings_apply_registry(settings, &target->registry->attr);
 	registry_set_limits(target->registry, &target->registry->attr.limits);
-	settings_apply_warm(settings, &warm);
-	warm_set(target->warm, &warm);
+	settings_apply_ctx_pool(settings, &ctx_pool);
+	ctx_pool_set(target->ctx_pool, &ctx_pool);
 	node_map_set_policy(target->registry->node_map, take_ptr(policy));
 	warn_of_doubts(target->registry->node_map);
 	tell_changes(&changes);

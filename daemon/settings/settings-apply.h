@@ -6,12 +6,12 @@
 #include "daemon/clients/listener.h"
 #include "daemon/session/registry.h"
 #include "daemon/settings/settings.h"
-#include "daemon/warm.h"
+#include "daemon/ctx-pool.h"
 
 /* Fills in the fields of *attr that come from settings, and sets target and level of the log. */
 void settings_apply_registry(const struct settings *settings, struct registry_attr *attr);
 /* Queues have the layout that the client library asks for. */
-void settings_apply_warm(const struct settings *settings, struct nic_warm_attr *ret_attr);
+void settings_apply_ctx_pool(const struct settings *settings, struct nic_ctx_pool_attr *ret_attr);
 /* Raises RLIMIT_NOFILE as far as allowed and returns it; logs a warning if max-fds is higher. */
 uint64_t settings_apply_fd_limit(const struct settings *settings);
 
@@ -29,7 +29,7 @@ struct settings_apply_target {
 	const struct settings_source *source;
 	struct listener *listener;
 	struct registry *registry;
-	struct warm *warm;
+	struct ctx_pool *ctx_pool;
 };
 
 /* Reads the settings again. All that may change does, or nothing does: negative errno, and why. Logs either. */

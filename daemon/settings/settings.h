@@ -48,7 +48,7 @@ struct settings {
 	uint64_t gpu_poll_usec;
 	uint64_t spin_usec;
 	uint64_t worker_threads;
-	uint64_t warm_contexts; /* of each NIC that makes contexts in advance */
+	uint64_t warm_contexts; /* in the context pool of each NIC that has one */
 	uint64_t warm_queues;
 	uint64_t warm_depth;
 	uint64_t mtu_log2; /* of QPs, at most; 0: what the port has */

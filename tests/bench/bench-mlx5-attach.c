@@ -49,7 +49,7 @@ static bool wait_for_pool(struct shmd_nic_warm *ret_warm)
 	for (;;) {
 		*ret_warm = (struct shmd_nic_warm){0};
 		if (shmd_admin_nics(bench_control, add_up, ret_warm) < 0 || ref_now_nsec() > end)
-			return bench_complain("wait for the warm pool");
+			return bench_complain("wait for the context pool");
 		if (ret_warm->n_wanted == n_wanted && ret_warm->n_ready == n_wanted)
 			return true;
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -108,7 +108,7 @@ static bool count_own(struct attach *attach, const struct shmd_nic_warm *before)
 	attach->commands = bench_mark_now().commands - attach->at[0].commands -
 			   (after.n_made - before->n_made) * commands_of_context;
 	if (n_wanted && after.n_batches_handed_out != before->n_batches_handed_out + 1) {
-		fprintf(stderr, "the session did not use the warm pool\n");
+		fprintf(stderr, "the session did not use the context pool\n");
 		return false;
 	}
 	return true;

@@ -24,7 +24,6 @@ from checklib import Planted
 LIMITS = {
     'daemon/session': 3,
     'daemon/engine': 13,
-    'daemon/nic/mlx5': 11,
     'daemon/nic/soft': 9,
     'daemon/restart': 2,
 }

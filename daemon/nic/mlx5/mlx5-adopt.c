@@ -98,17 +98,17 @@ int mlx5_queues_export(const struct nic_queues *base, void **ret_part, size_t *r
 	return r < 0 ? r : mlx5_record_encode_batch(&batch, ret_part, ret_bytes);
 }
 
-static int export_pool(const struct mlx5_pool *pool, struct mlx5_record *record)
+static int export_rmp(const struct mlx5_rmp *rmp, struct mlx5_record *record)
 {
 	int r;
 
-	record->has_pool = pool->obj;
-	if (!pool->obj)
+	record->has_rmp = rmp->obj;
+	if (!rmp->obj)
 		return 0;
-	r = export_object(pool->umem, &record->pool_umem);
+	r = export_object(rmp->umem, &record->rmp_umem);
 	if (r == 0)
-		r = export_object(pool->obj, &record->pool);
-	record->pool.number = pool->rmpn;
+		r = export_object(rmp->obj, &record->rmp);
+	record->rmp.number = rmp->rmpn;
 	return r;
 }
 
@@ -118,7 +118,7 @@ int mlx5_ctx_export(struct nic_ctx *base, void **ret_part, size_t *ret_bytes)
 	struct mlx5_ctx *ctx = mlx5_ctx(base);
 	int r;
 
-	/* A spare batch is not in it: nobody asked for that yet, and whoever goes on destroys it. */
+	/* Without a pooled batch, which no client has yet: the daemon that goes on destroys it. */
 	record.heard = ctx->bell_page;
 	record.guid = ibv_get_device_guid(ctx->ibv->device);
 	record.port = ctx->nic->port.number;
@@ -132,7 +132,7 @@ int mlx5_ctx_export(struct nic_ctx *base, void **ret_part, size_t *ret_bytes)
 		r = export_object(ctx->counter_set, &record.counters);
 	record.counters.number = ctx->counter_set_id;
 	if (r == 0)
-		r = export_pool(&ctx->pool, &record);
+		r = export_rmp(&ctx->rmp, &record);
 	return r < 0 ? r : mlx5_record_encode(&record, ret_part, ret_bytes);
 }
 
@@ -179,7 +179,7 @@ struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *base)
 	if (!base)
 		return NULL;
 	ctx = mlx5_ctx(base);
-	mlx5_spare_drop(ctx);
+	mlx5_pooled_drop(ctx);
 	/* Its thread looks at queue memory and at the register. */
 	bell_page_free(take_ptr(ctx->bell_page));
 	while (!list_empty(&ctx->queues))
@@ -192,12 +192,12 @@ struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *base)
 			ibv_unimport_mr(mr->ibv);
 		free(mr);
 	}
-	mlx5_pool_unimport(ctx);
+	mlx5_rmp_unimport(ctx);
 	mlx5_object_unimport(take_ptr(ctx->counter_set));
 	mlx5_uar_unimport(take_ptr(ctx->uar));
 	if (ctx->pd)
 		ibv_unimport_pd(take_ptr(ctx->pd));
-	/* It goes on: who imports it again counts this again. */
+	/* The context goes on: the daemon that imports it counts this again. */
 	pthread_mutex_lock(&ctx->nic->lock);
 	ctx->counters = (struct nic_counters){0};
 	pthread_mutex_unlock(&ctx->nic->lock);
@@ -306,17 +306,17 @@ static int import_counters(struct mlx5_ctx *ctx, const struct mlx5_record *recor
 	return not_there(mlx5_ctx_counters(&ctx->base, &counters));
 }
 
-static int import_pool(struct mlx5_ctx *ctx, const struct mlx5_record *record)
+static int import_rmp(struct mlx5_ctx *ctx, const struct mlx5_record *record)
 {
 	int r;
 
-	if (!record->has_pool)
+	if (!record->has_rmp)
 		return 0;
-	r = import_part(ctx, MLX5_OBJECT_DEVX, &record->pool, &ctx->pool.obj);
+	r = import_part(ctx, MLX5_OBJECT_DEVX, &record->rmp, &ctx->rmp.obj);
 	if (r == 0)
-		r = import_part(ctx, MLX5_OBJECT_UMEM, &record->pool_umem, &ctx->pool.umem);
-	ctx->pool.rmpn = record->pool.number;
-	return r < 0 ? r : not_there(mlx5_pool_query(ctx));
+		r = import_part(ctx, MLX5_OBJECT_UMEM, &record->rmp_umem, &ctx->rmp.umem);
+	ctx->rmp.rmpn = record->rmp.number;
+	return r < 0 ? r : not_there(mlx5_rmp_query(ctx));
 }
 
 /* ---- import: regions --------------------------------------------------------------------------------------------------------- */
@@ -350,7 +350,7 @@ static int import_mr(struct mlx5_ctx *ctx, const struct mlx5_record_mr *record)
 
 /* ---- import: queues ------------------------------------------------------------------------------------------------------------ */
 
-/* What was written before now is looked at by its QPs' states; what comes after is told by the armed CQ. */
+/* The states of its QPs cover earlier CQEs; events of the armed CQ cover later ones. */
 static int import_cq(struct mlx5_queues *queues, uint32_t i, const struct mlx5_object_record *record)
 {
 	const struct nic_cq *desc = &queues->base.layout.cqs[i];
@@ -471,7 +471,7 @@ static int import_all(struct mlx5_ctx *ctx, const struct nic_import_attr *attr, 
 	if (r == 0)
 		r = import_counters(ctx, record);
 	if (r == 0)
-		r = import_pool(ctx, record);
+		r = import_rmp(ctx, record);
 	for (uint32_t i = 0; r == 0 && i < record->n_mrs; i++)
 		r = import_mr(ctx, &record->mrs[i]);
 	for (uint32_t i = 0; r == 0 && i < record->n_batches; i++)

@@ -64,15 +64,15 @@ DEFINE_CLEANUP(struct bell_page *, bell_page_free);
 
 /* `snd_be` is the send word of the QP's dbrec, mapped until the QP is removed. -ENOMEM. */
 int bell_page_add(struct bell_page *page, uint32_t qpn, const uint32_t *snd_be, bool gpu_driven);
-/* What is posted from here on is not rung. Of a QP that is not there: nothing. */
+/* Rings no later post of this QP. Ignores an unknown number. */
 void bell_page_remove(struct bell_page *page, uint32_t qpn);
 /* The QP was reset: its indexes begin at 0 again. */
 void bell_page_reset(struct bell_page *page, uint32_t qpn);
-/* Others rang all that was posted on its QPs by now. Before a client has the page. */
+/* All posts up to now were rung by others. Called before a client has the page. */
 void bell_page_catch_up(struct bell_page *page);
-/* Who knows what was rung: every QP whose dbrec is not 0 is rung now. */
+/* The state of earlier doorbells is unknown: rings every QP whose dbrec is not 0. */
 void bell_page_look_at_all(struct bell_page *page);
-/* No doorbell of this page is heard any more. */
+/* Stops polling this page. */
 void bell_page_silence(struct bell_page *page);
 
 #endif

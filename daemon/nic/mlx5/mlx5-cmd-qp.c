@@ -16,7 +16,7 @@
 #define LOG2_MTU_256 8u
 #define OPTPAR_RAE 0x4u /* Linux, MLX5_QP_OPTPAR_RAE */
 
-/* Fields of the pool of DCTs. The fields of wq_type and stride are logarithms, a linked list is type 0. */
+/* Fields of the receive memory pool of DCTs. The fields of wq_type and stride are logarithms, a linked list is type 0. */
 #define POOL_READY 1u
 #define POOL_LOG2_WQES 1u
 #define POOL_LOG2_STRIDE 5u

@@ -123,7 +123,7 @@ void mlx5_qp_info_init(struct nic_qp_info *ret_info, const void *out);
  */
 uint16_t mlx5_udp_sport(const struct mlx5_caps *caps, uint32_t qpn, uint32_t remote_qpn);
 
-/* The pool of receive WQEs that a DCT demands: two WQEs' room at the start of a page, and its record behind. */
+/* The receive memory pool (RMP) that a DCT demands: room for two WQEs at the start of a page, and its dbrec behind. */
 void mlx5_cmd_create_rmp(struct mlx5_cmd *cmd, uint32_t umem_id, uint32_t pdn);
 void mlx5_cmd_query_rmp(struct mlx5_cmd *cmd, uint32_t rmpn);
 

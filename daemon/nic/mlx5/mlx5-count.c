@@ -2,10 +2,10 @@
 /*
  * Error CQEs of each QP.
  *
- * The NIC counts them for a session's set of counters and for no single QP. An ordinary CQ still has each of its error CQEs,
- * with the QP's number in it, so those are read. A collapsed CQ has the last CQE alone. A QP that showed an error there
- * before has had nothing but errors since; for the first time the set says how many there were, as long as no other QP of
- * the session is in error. Otherwise the count is the least that is certain.
+ * And the counters of a session. The NIC counts error CQEs for a session's set of counters, not for each QP. An ordinary CQ
+ * still holds each of its error CQEs with the QP's number, so those are read. A collapsed CQ holds only the last CQE. After a QP
+ * has shown an error there, all its CQEs are errors; for the first error the set gives the number, if no other QP of the session
+ * is in error. Otherwise the count is a lower bound.
  *
  * Any thread that owns the context.
  */
@@ -13,13 +13,50 @@
 
 #define CQ_COUNTER_MASK 0xffffffu
 
+void mlx5_counters_add(struct nic_counters *sum, const struct nic_counters *one)
+{
+	sum->error_cqes += one->error_cqes;
+	sum->rnr_naks += one->rnr_naks;
+	sum->retries += one->retries;
+}
+
+/* A set counts failures; only the client's queues know successes. */
+int mlx5_ctx_counters(struct nic_ctx *base, struct nic_counters *ret_counters)
+{
+	struct mlx5_ctx *ctx = mlx5_ctx(base);
+	uint8_t out[PRM_QUERY_Q_COUNTER_OUT_BYTES];
+	struct nic_counters sum = {0};
+	struct mlx5_cmd cmd;
+	int r;
+
+	if (ctx->counter_set) {
+		mlx5_cmd_query_q_counter(&cmd, ctx->counter_set_id);
+		r = mlx5_exec_query(ctx, ctx->counter_set, &cmd, out);
+		if (r < 0)
+			return r;
+		sum.error_cqes = prm_get(out, PRM_QUERY_Q_COUNTER_OUT_RESP_CQE_ERROR) +
+				 prm_get(out, PRM_QUERY_Q_COUNTER_OUT_REQ_CQE_ERROR);
+		sum.rnr_naks = prm_get(out, PRM_QUERY_Q_COUNTER_OUT_OUT_OF_BUFFER);
+		sum.retries = prm_get(out, PRM_QUERY_Q_COUNTER_OUT_LOCAL_ACK_TIMEOUT_ERR) +
+			      prm_get(out, PRM_QUERY_Q_COUNTER_OUT_PACKET_SEQ_ERR) +
+			      prm_get(out, PRM_QUERY_Q_COUNTER_OUT_IMPLIED_NAK_SEQ_ERR);
+	}
+	pthread_mutex_lock(&ctx->nic->lock);
+	ctx->counters = sum;
+	pthread_mutex_unlock(&ctx->nic->lock);
+	*ret_counters = sum;
+	return 0;
+}
+
+/* ---- of one QP ------------------------------------------------------------------------------------------------------ */
+
 static void add(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint64_t n)
 {
 	qp->error_cqes += n;
 	ctx->error_cqes_counted += n;
 }
 
-/* The last `n` CQEs, of whichever QPs. */
+/* The last `n` CQEs, of any QPs. */
 static void count_ring(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint64_t end, uint64_t n)
 {
 	struct mlx5_qp *qp;
@@ -65,7 +102,7 @@ static bool fails_alone(const struct mlx5_ctx *ctx, const struct mlx5_qp *qp)
 	return true;
 }
 
-/* Errors in the session's set that no QP got yet. */
+/* Errors in the session's set that are not assigned to a QP yet. */
 static void count_rest(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 {
 	struct nic_counters all;

@@ -23,7 +23,7 @@
 #define FLUSH_POLL_NSEC 20000u
 #define FLUSH_POLL_MAX_NSEC 2000000u
 
-/* Its counts stay the NIC's: counters that are exported as such never fall. */
+/* The NIC keeps its counts: exported counters never fall. */
 static void leave_nic(struct mlx5_ctx *ctx)
 {
 	struct mlx5_nic *nic = ctx->nic;
@@ -39,18 +39,18 @@ static struct mlx5_ctx *ctx_free(struct mlx5_ctx *ctx)
 {
 	if (!ctx)
 		return NULL;
-	mlx5_spare_drop(ctx);
+	mlx5_pooled_drop(ctx);
 	leave_nic(ctx);
 	if (ctx->events) {
 		mlx5_events_unwatch(ctx->nic, ctx->events->fd);
 		mlx5dv_devx_destroy_event_channel(ctx->events);
 	}
-	mlx5_pool_deinit(ctx);
+	mlx5_rmp_deinit(ctx);
 	if (ctx->counter_set)
 		mlx5_object_destroy(ctx->counter_set);
 	bell_page_free(ctx->bell_page);
 	mlx5_uar_free(ctx->uar);
-	/* As with regions: what the kernel does not destroy is to be forgotten here. */
+	/* As with regions: an object that the kernel does not destroy is forgotten here. */
 	if (ctx->pd && ibv_dealloc_pd(ctx->pd))
 		ibv_unimport_pd(ctx->pd);
 	if (ctx->ibv)
@@ -74,7 +74,7 @@ struct mlx5_ctx *mlx5_ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_attr 
 	ctx->base.doorbell.nic_page_fd = -1;
 	ctx->base.doorbell.wake_fd = -1;
 	ctx->nic = nic;
-	ctx->spare_fd = -1;
+	ctx->pooled_fd = -1;
 	hash_init(&ctx->qps);
 	hash_init(&ctx->cqs);
 	list_init(&ctx->mrs);
@@ -140,7 +140,7 @@ static int open_counters(struct mlx5_ctx *ctx)
 	if (r == 0)
 		ctx->counter_set_id =
 			(uint32_t)prm_get(out, PRM_ALLOC_Q_COUNTER_OUT_COUNTER_SET_ID);
-	/* Sets are few: a session without one works, and counts nothing. */
+	/* Sets are scarce: a session without one works, and counts nothing. */
 	return r == -ENOSPC || r == -EOPNOTSUPP ? 0 : r;
 }
 
@@ -155,7 +155,7 @@ void mlx5_ctx_make_doorbell(struct mlx5_ctx *ctx)
 	ctx->base.client_pd = ctx->pd->handle + 1;
 }
 
-/* The NIC's thread for doorbell mode cpu, which the first context that wants it starts. */
+/* The NIC's thread for doorbell mode cpu, started by the first context in that mode. */
 static int find_bell(struct mlx5_nic *nic, const int *nic_page_fd, struct bell **ret_bell)
 {
 	const struct bell_attr attr = {.name = nic->base.name,
@@ -174,7 +174,7 @@ static int find_bell(struct mlx5_nic *nic, const int *nic_page_fd, struct bell *
 	return r;
 }
 
-/* `fds` of a context that was heard before, or NULL. */
+/* `fds` are those of an imported context in mode cpu, or NULL. */
 static int make_bell_page(struct mlx5_ctx *ctx, const struct nic_kept *fds, struct nic_doorbell *doorbell,
 			  struct bell_page **ret_page)
 {
@@ -187,7 +187,7 @@ static int make_bell_page(struct mlx5_ctx *ctx, const struct nic_kept *fds, stru
 	return bell_page_new(bell, reg, fds, doorbell, ret_page);
 }
 
-static int open_doorbell(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode)
+int mlx5_ctx_open_doorbell(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode)
 {
 	if (mode == NIC_DOORBELL_CPU)
 		return make_bell_page(ctx, NULL, &ctx->base.doorbell, &ctx->bell_page);
@@ -227,7 +227,7 @@ int mlx5_ctx_to_cpu(struct nic_ctx *base)
 	return 0;
 }
 
-/* The former ringing is unknown; ringing twice does nothing. */
+/* The state of former doorbells is unknown; ringing twice does no harm. */
 int mlx5_ctx_hear_again(struct mlx5_ctx *ctx, const struct nic_kept *fds)
 {
 	_cleanup_(bell_page_freep) struct bell_page *page = NULL;
@@ -235,7 +235,7 @@ int mlx5_ctx_hear_again(struct mlx5_ctx *ctx, const struct nic_kept *fds)
 	const struct mlx5_queues *queues;
 	int r = make_bell_page(ctx, fds, &doorbell, &page);
 
-	/* A batch without memory is one that is all gone, or was not handed in. */
+	/* A batch has no memory if all of it is gone, or if the caller did not pass the memory. */
 	list_for_each_entry(queues, &ctx->queues, link)
 		r = r < 0 || !queues->umem ? r : hear_batch(page, queues);
 	if (r < 0)
@@ -275,29 +275,6 @@ int mlx5_ctx_make(struct mlx5_nic *nic, const struct nic_ctx_attr *attr, struct 
 	return 0;
 }
 
-int mlx5_ctx_open(struct nic *base, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx)
-{
-	_cleanup_(ctx_freep) struct mlx5_ctx *ctx = NULL;
-	struct mlx5_nic *nic = mlx5_nic(base);
-	int r = 0;
-
-	if (attr->doorbell == NIC_DOORBELL_CPU && !MLX5_HAS_BELL)
-		return -EOPNOTSUPP;
-	if (attr->doorbell > NIC_DOORBELL_UAR_MMAP)
-		return -EINVAL;
-	if (mlx5_is_lost(nic))
-		return -ENODEV;
-	ctx = mlx5_warm_take(nic, attr);
-	if (!ctx)
-		r = mlx5_ctx_make(nic, attr, &ctx);
-	if (r == 0)
-		r = open_doorbell(ctx, attr->doorbell);
-	if (r < 0)
-		return r;
-	*ret_ctx = &take_ptr(ctx)->base;
-	return 0;
-}
-
 struct nic_ctx *mlx5_ctx_close(struct nic_ctx *base)
 {
 	struct mlx5_ctx *ctx;
@@ -308,43 +285,6 @@ struct nic_ctx *mlx5_ctx_close(struct nic_ctx *base)
 	assert_bug(list_empty(&ctx->mrs) && list_empty(&ctx->queues));
 	ctx_free(ctx);
 	return NULL;
-}
-
-/* ---- counters ------------------------------------------------------------------------------------------------------ */
-
-void mlx5_counters_add(struct nic_counters *sum, const struct nic_counters *one)
-{
-	sum->error_cqes += one->error_cqes;
-	sum->rnr_naks += one->rnr_naks;
-	sum->retries += one->retries;
-}
-
-/* A set counts what goes wrong; what goes right only the client's queues tell. */
-int mlx5_ctx_counters(struct nic_ctx *base, struct nic_counters *ret_counters)
-{
-	struct mlx5_ctx *ctx = mlx5_ctx(base);
-	uint8_t out[PRM_QUERY_Q_COUNTER_OUT_BYTES];
-	struct nic_counters sum = {0};
-	struct mlx5_cmd cmd;
-	int r;
-
-	if (ctx->counter_set) {
-		mlx5_cmd_query_q_counter(&cmd, ctx->counter_set_id);
-		r = mlx5_exec_query(ctx, ctx->counter_set, &cmd, out);
-		if (r < 0)
-			return r;
-		sum.error_cqes = prm_get(out, PRM_QUERY_Q_COUNTER_OUT_RESP_CQE_ERROR) +
-				 prm_get(out, PRM_QUERY_Q_COUNTER_OUT_REQ_CQE_ERROR);
-		sum.rnr_naks = prm_get(out, PRM_QUERY_Q_COUNTER_OUT_OUT_OF_BUFFER);
-		sum.retries = prm_get(out, PRM_QUERY_Q_COUNTER_OUT_LOCAL_ACK_TIMEOUT_ERR) +
-			      prm_get(out, PRM_QUERY_Q_COUNTER_OUT_PACKET_SEQ_ERR) +
-			      prm_get(out, PRM_QUERY_Q_COUNTER_OUT_IMPLIED_NAK_SEQ_ERR);
-	}
-	pthread_mutex_lock(&ctx->nic->lock);
-	ctx->counters = sum;
-	pthread_mutex_unlock(&ctx->nic->lock);
-	*ret_counters = sum;
-	return 0;
 }
 
 /* ---- quiesce ------------------------------------------------------------------------------------------------------- */
@@ -358,7 +298,7 @@ static bool qp_is_flushed(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 	return info.sq_pi == info.sq_ci && info.rq_pi == info.rq_ci;
 }
 
-/* Each QP is asked until it is done, so all together little more than once each. */
+/* Polls each QP until it is flushed; most QPs are when their turn comes. */
 static void wait_flushed(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint64_t end_nsec)
 {
 	struct timespec pause = {.tv_nsec = FLUSH_POLL_NSEC};
@@ -379,7 +319,7 @@ void mlx5_ctx_quiesce(struct nic_ctx *base, uint64_t timeout_nsec)
 
 	if (ctx->bell_page)
 		bell_page_silence(ctx->bell_page);
-	/* DCTs have nothing of the client's on its way: they end when they are destroyed. */
+	/* DCTs have no requests in flight: they end when they are destroyed. */
 	while ((qp = hash_next(&ctx->qps, &pos, &qpn)))
 		if (qp->state != NIC_QPS_RST && qp->desc->type != NIC_QP_DCT)
 			mlx5_qp_to_state(ctx, qp, PRM_OP_2ERR_QP, NIC_QPS_ERR);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dynamic connections: the receive pool that DCTs demand, DCTs, the way to a DCT for WQEs.
+ * Dynamic connections: the receive memory pool (RMP) of DCTs, DCTs, and the way to a DCT for WQEs.
  *
- * A DCT has no receive side without a pool, though nobody posts to this one: one for each context that has DCTs, over a
- * page of the daemon's own, made with the first and gone with the context. Sends to a DCT wait there for a receive WQE,
- * as long as their sender retries.
+ * A DCT needs an RMP, to which no one posts here. Each context with DCTs has one, over a page of the daemon's, made with the
+ * first DCT and destroyed with the context. Sends to a DCT wait for a receive WQE as long as their sender retries.
  *
  * Any thread that owns the context.
  */
@@ -14,74 +13,74 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define POOL_BYTES 4096u
+#define RMP_BYTES 4096u
 #define DCT_RNR_TIMER 12u /* 0.64 ms */
 
-/* ---- the pool ---------------------------------------------------------------------------------------------------- */
+/* ---- the receive memory pool ------------------------------------------------------------------------------------- */
 
-static int make_pool_memory(struct mlx5_pool *pool, struct mlx5_ctx *ctx)
+static int make_rmp_memory(struct mlx5_rmp *rmp, struct mlx5_ctx *ctx)
 {
-	void *page = mmap(NULL, POOL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *page = mmap(NULL, RMP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct mlx5dv_devx_umem_in in = {
-		.size = POOL_BYTES, .access = IBV_ACCESS_LOCAL_WRITE, .pgsz_bitmap = ~(uint64_t)(POOL_BYTES - 1)};
+		.size = RMP_BYTES, .access = IBV_ACCESS_LOCAL_WRITE, .pgsz_bitmap = ~(uint64_t)(RMP_BYTES - 1)};
 	int err;
 
 	if (page == MAP_FAILED)
 		return -ENOMEM;
-	pool->page = page;
+	rmp->page = page;
 	in.addr = page;
-	err = mlx5_umem_reg(ctx->ibv, ctx->nic->library, &in, &pool->umem);
+	err = mlx5_umem_reg(ctx->ibv, ctx->nic->library, &in, &rmp->umem);
 	return err ? mlx5_errno(err) : 0;
 }
 
-static int make_pool(struct mlx5_ctx *ctx)
+static int make_rmp(struct mlx5_ctx *ctx)
 {
-	struct mlx5_pool *pool = &ctx->pool;
+	struct mlx5_rmp *rmp = &ctx->rmp;
 	uint8_t out[PRM_CREATE_RMP_OUT_BYTES];
 	struct mlx5_cmd cmd;
-	int r = pool->umem ? 0 : make_pool_memory(pool, ctx);
+	int r = rmp->umem ? 0 : make_rmp_memory(rmp, ctx);
 
 	if (r < 0)
 		return r;
-	mlx5_cmd_create_rmp(&cmd, pool->umem->number, ctx->pdn);
-	r = mlx5_exec_create(ctx, &cmd, out, &pool->obj);
+	mlx5_cmd_create_rmp(&cmd, rmp->umem->number, ctx->pdn);
+	r = mlx5_exec_create(ctx, &cmd, out, &rmp->obj);
 	if (r == 0)
-		pool->rmpn = (uint32_t)prm_get(out, PRM_CREATE_RMP_OUT_RMPN);
+		rmp->rmpn = (uint32_t)prm_get(out, PRM_CREATE_RMP_OUT_RMPN);
 	return r;
 }
 
-void mlx5_pool_deinit(struct mlx5_ctx *ctx)
+void mlx5_rmp_deinit(struct mlx5_ctx *ctx)
 {
-	struct mlx5_pool *pool = &ctx->pool;
+	struct mlx5_rmp *rmp = &ctx->rmp;
 
-	if (pool->obj)
-		mlx5_note_destroyed(ctx, mlx5_object_destroy(pool->obj));
-	if (pool->umem)
-		mlx5_note_destroyed(ctx, mlx5_object_destroy(pool->umem));
-	if (pool->page)
-		munmap(pool->page, POOL_BYTES);
-	memset(pool, 0, sizeof(*pool));
+	if (rmp->obj)
+		mlx5_note_destroyed(ctx, mlx5_object_destroy(rmp->obj));
+	if (rmp->umem)
+		mlx5_note_destroyed(ctx, mlx5_object_destroy(rmp->umem));
+	if (rmp->page)
+		munmap(rmp->page, RMP_BYTES);
+	memset(rmp, 0, sizeof(*rmp));
 }
 
 /* The umem pins the memory that the NIC reads, whoever has it. */
-void mlx5_pool_unimport(struct mlx5_ctx *ctx)
+void mlx5_rmp_unimport(struct mlx5_ctx *ctx)
 {
-	struct mlx5_pool *pool = &ctx->pool;
+	struct mlx5_rmp *rmp = &ctx->rmp;
 
-	mlx5_object_unimport(pool->obj);
-	mlx5_object_unimport(pool->umem);
-	if (pool->page)
-		munmap(pool->page, POOL_BYTES);
-	memset(pool, 0, sizeof(*pool));
+	mlx5_object_unimport(rmp->obj);
+	mlx5_object_unimport(rmp->umem);
+	if (rmp->page)
+		munmap(rmp->page, RMP_BYTES);
+	memset(rmp, 0, sizeof(*rmp));
 }
 
-int mlx5_pool_query(struct mlx5_ctx *ctx)
+int mlx5_rmp_query(struct mlx5_ctx *ctx)
 {
 	uint8_t out[PRM_QUERY_RMP_OUT_BYTES];
 	struct mlx5_cmd cmd;
 
-	mlx5_cmd_query_rmp(&cmd, ctx->pool.rmpn);
-	return mlx5_exec_query(ctx, ctx->pool.obj, &cmd, out);
+	mlx5_cmd_query_rmp(&cmd, ctx->rmp.rmpn);
+	return mlx5_exec_query(ctx, ctx->rmp.obj, &cmd, out);
 }
 
 /* ---- DCTs ---------------------------------------------------------------------------------------------------------- */
@@ -102,11 +101,11 @@ int mlx5_dct_create(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint32_t user_inde
 	};
 	uint8_t out[PRM_CREATE_DCT_OUT_BYTES];
 	struct mlx5_cmd cmd;
-	int r = ctx->pool.obj ? 0 : make_pool(ctx);
+	int r = ctx->rmp.obj ? 0 : make_rmp(ctx);
 
 	if (r < 0)
 		return r;
-	args.srqn = ctx->pool.rmpn;
+	args.srqn = ctx->rmp.rmpn;
 	mlx5_cmd_create_dct(&cmd, &args);
 	r = mlx5_exec_create(ctx, &cmd, out, &qp->obj);
 	if (r < 0)
@@ -116,7 +115,7 @@ int mlx5_dct_create(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint32_t user_inde
 	return 0;
 }
 
-/* It is there and serves: a DCT has no indexes and no other state. */
+/* The DCT exists: it has no indexes and no other state. */
 int mlx5_dct_query(struct mlx5_ctx *ctx, struct mlx5_qp *qp, struct nic_qp_info *ret_info)
 {
 	uint8_t out[PRM_QUERY_DCT_OUT_BYTES];

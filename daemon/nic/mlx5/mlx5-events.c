@@ -3,9 +3,9 @@
  * News for the control thread: the port and the device by the NIC's own context, queues by an event channel of each
  * session's context. One epoll set is what the daemon watches.
  *
- * A QP that fails as a responder tells so by an event of its own, a requester's error by an event of its armed CQ. To
- * find out more takes firmware commands. So the control thread only learns that a channel has something, once, and
- * whoever may use the context reads it (mlx5_ctx_look). Its findings wait in the NIC's list.
+ * A QP that fails as a responder has an event of its own; a requester's error raises an event of its armed CQ. More details
+ * take firmware commands. So the control thread only reports that a channel has something, once, and the thread that owns the
+ * context reads it (mlx5_ctx_look). Its findings wait in the NIC's list.
  *
  * Control thread: mlx5_next_event(). The others: any thread that owns the context.
  */
@@ -35,30 +35,12 @@
 /* A subscription's cookie: the kind of queue above its number. */
 #define COOKIE_CQ (1ull << 32)
 
-static struct epoll_event epoll_of(uint64_t what)
-{
-	return (struct epoll_event){
-		.events = what < MLX5_WATCH_KEYS ? EPOLLIN : EPOLLIN | EPOLLONESHOT, .data.u64 = what};
-}
-
-int mlx5_events_watch(struct mlx5_nic *nic, int fd, uint64_t what)
-{
-	struct epoll_event ev = epoll_of(what);
-
-	return epoll_ctl(nic->base.event_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
-}
-
-void mlx5_events_unwatch(struct mlx5_nic *nic, int fd)
-{
-	epoll_ctl(nic->base.event_fd, EPOLL_CTL_DEL, fd, NULL);
-}
-
 /* ---- armed CQs ---------------------------------------------------------------------------------------------------- */
 
 /*
- * A requester's error is a CQE and no event of the QP's. But a CQ that is armed for solicited CQEs tells of each error CQE
- * too, and of nothing else while the client asks for no solicited ones: so each CQ is armed that way. A client that has
- * many solicited CQEs is left alone after a while; it learns of its errors when it asks for the QP's state.
+ * A requester's error is a CQE, not an event of the QP. A CQ that is armed for solicited CQEs also raises an event for each
+ * error CQE, so each CQ is armed that way. A client with many solicited CQEs of its own gets no reports after a while; it learns
+ * of errors when it queries the QP.
  */
 #define MOST_IDLE_EVENTS 64u
 
@@ -84,7 +66,7 @@ static void arm(struct mlx5_ctx *ctx, struct mlx5_cq *cq)
 		htobe64((uint64_t)word << 32 | cq->cqn), __ATOMIC_RELEASE);
 }
 
-/* Events of one session in one turn: others have theirs after it, and before its own question is answered. */
+/* The most events of one session in one turn, so that other sessions have theirs; and before a query is answered. */
 #define EVENTS_OF_TURN 64u
 #define EVENTS_OF_QUESTION 4096u
 
@@ -115,7 +97,7 @@ int mlx5_events_subscribe_cq(struct mlx5_ctx *ctx, struct mlx5_cq *cq)
 	return r;
 }
 
-/* In the words of a responder's CQEs, so that clients have one table to look at. */
+/* As the syndromes of a responder's CQEs, so that clients have one table. */
 static uint32_t syndrome_of(uint8_t type)
 {
 	switch (type) {
@@ -128,40 +110,14 @@ static uint32_t syndrome_of(uint8_t type)
 	}
 }
 
-void mlx5_events_wake(struct mlx5_nic *nic)
-{
-	uint64_t one = 1;
-
-	if (write(nic->more_fd, &one, sizeof(one)) < 0)
-		assert_bug(errno == EAGAIN);
-}
-
-static void news_add(struct mlx5_nic *nic, struct mlx5_news *news, const struct nic_event *event)
-{
-	pthread_mutex_lock(&nic->lock);
-	news->event = *event;
-	list_del(&news->link); /* what its queue did before may still wait */
-	list_add_tail(&nic->news, &news->link);
-	pthread_mutex_unlock(&nic->lock);
-	mlx5_events_wake(nic);
-}
-
-void mlx5_news_drop(struct mlx5_nic *nic, struct mlx5_news *news)
-{
-	pthread_mutex_lock(&nic->lock);
-	if (news->link.next) /* else of a queue that was never there */
-		list_del(&news->link);
-	pthread_mutex_unlock(&nic->lock);
-}
-
-/* True: that is news. */
+/* Returns true if that is news. */
 static bool qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint32_t syndrome)
 {
 	if (!qp || qp->event_told)
 		return false;
 	qp->event_told = true;
 	mlx5_qp_tell_error(qp, syndrome);
-	news_add(ctx->nic, &qp->news, &(struct nic_event){
+	mlx5_news_add(ctx->nic, &qp->news, &(struct nic_event){
 		.kind = NIC_EVENT_QP_ERROR,
 		.session_id = ctx->base.session_id,
 		.number = qp->desc->qpn,
@@ -170,7 +126,7 @@ static bool qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint32_t syndrom
 	return true;
 }
 
-/* Armed first and looked at then: the next event reports what comes in between. Oldest first: causes before flushes. */
+/* Arms first and reads then, so the next event covers CQEs in between. Oldest first: causes before flushes. */
 static bool look_at(struct mlx5_ctx *ctx, struct mlx5_cq *cq)
 {
 	uint64_t end = 0, n;
@@ -191,14 +147,14 @@ static bool look_at(struct mlx5_ctx *ctx, struct mlx5_cq *cq)
 static void cq_event(struct mlx5_ctx *ctx, struct mlx5_cq *cq, uint8_t type)
 {
 	if (!cq)
-		return; /* gone since */
+		return; /* destroyed meanwhile */
 	if (type == EVENT_COMPLETION) {
 		/* The client can arm it too, as often as it likes. */
 		if (cq->n_idle_events <= MOST_IDLE_EVENTS)
 			cq->n_idle_events = look_at(ctx, cq) ? 0 : cq->n_idle_events + 1;
 	} else if (!cq->failed) {
 		cq->failed = true;
-		news_add(ctx->nic, &cq->news, &(struct nic_event){
+		mlx5_news_add(ctx->nic, &cq->news, &(struct nic_event){
 			.kind = NIC_EVENT_CQ_ERROR, .session_id = ctx->base.session_id, .number = cq->cqn});
 	}
 }
@@ -215,8 +171,8 @@ static bool is_overflow(ssize_t n)
 }
 
 /*
- * At most so many events: a client that arms its CQs itself makes new ones as fast as they are read. What is left wakes the
- * daemon again. False: the channel has ended.
+ * Reads at most `most` events: a client that arms its CQs itself can make new ones as fast as they are read. The rest wakes
+ * the daemon again. Returns false if the channel has ended.
  */
 static bool read_channel(struct mlx5_ctx *ctx, unsigned int most)
 {
@@ -246,7 +202,7 @@ void mlx5_events_read(struct mlx5_ctx *ctx)
 	read_channel(ctx, EVENTS_OF_QUESTION);
 }
 
-/* The NIC writes nothing more of that life, so what it wrote is read up to here and does not count in the next one. */
+/* The NIC writes no more CQEs of that life. Reading all of them now keeps them out of the next one. */
 void mlx5_events_settle(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 {
 	read_channel(ctx, EVENTS_OF_QUESTION);
@@ -266,13 +222,6 @@ void mlx5_events_qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 	qp_failed(ctx, qp, qp->first_error);
 }
 
-void mlx5_events_listen(struct mlx5_ctx *ctx)
-{
-	struct epoll_event ev = epoll_of(ctx->key);
-
-	epoll_ctl(ctx->nic->base.event_fd, EPOLL_CTL_MOD, ctx->events->fd, &ev);
-}
-
 void mlx5_ctx_look(struct nic_ctx *base)
 {
 	struct mlx5_ctx *ctx = mlx5_ctx(base);
@@ -282,15 +231,15 @@ void mlx5_ctx_look(struct nic_ctx *base)
 		mlx5_events_listen(ctx);
 		return;
 	}
-	/* Its end stays readable: nobody looks at it any more. */
+	/* The end stays readable, so the channel is not rearmed. */
 	pthread_mutex_lock(&nic->lock);
-	/* One that is read late tells nothing of a NIC that has returned since. */
+	/* A channel of a former life says nothing about a NIC that has returned. */
 	nic->ended |= ctx->life == nic->life;
 	pthread_mutex_unlock(&nic->lock);
 	mlx5_events_wake(nic);
 }
 
-/* A context that is gone since has nothing to tell. */
+/* A closed context has no event. */
 static int next_of_ctx(struct mlx5_nic *nic, uint64_t key, struct nic_event *ret_event)
 {
 	struct mlx5_ctx *ctx;
@@ -309,7 +258,7 @@ static int next_of_ctx(struct mlx5_nic *nic, uint64_t key, struct nic_event *ret
 
 /* ---- the NIC ----------------------------------------------------------------------------------------------------- */
 
-/* True once; what ends first tells it: a channel of a session or the NIC's own. */
+/* Returns true once: for the first channel that ends, a session's or the NIC's own. */
 static bool lost_event(struct mlx5_nic *nic, struct nic_event *ret_event)
 {
 	bool told;
@@ -324,7 +273,7 @@ static bool lost_event(struct mlx5_nic *nic, struct nic_event *ret_event)
 	return !told;
 }
 
-/* False: none of ours. */
+/* Returns false for an event that is not ours. */
 static bool nic_event(struct mlx5_nic *nic, const struct ibv_async_event *async,
 		      struct nic_event *ret_event)
 {
@@ -343,7 +292,7 @@ static bool nic_event(struct mlx5_nic *nic, const struct ibv_async_event *async,
 		return lost_event(nic, ret_event);
 	case IBV_EVENT_GID_CHANGE:
 	case IBV_EVENT_LID_CHANGE:
-		/* To be asked by a query, which takes commands. */
+		/* A query, which takes commands, reads them. */
 		pthread_mutex_lock(&nic->lock);
 		nic->readdress = true;
 		pthread_mutex_unlock(&nic->lock);
@@ -371,7 +320,7 @@ static int next_of_nic(struct mlx5_nic *nic, struct nic_event *ret_event)
 	return lost_event(nic, ret_event) ? 0 : -EAGAIN;
 }
 
-/* What was found, one at a time; more_fd is readable while there is more. */
+/* One waiting event at a time; more_fd stays readable while there are more. */
 static int next_of_more(struct mlx5_nic *nic, struct nic_event *ret_event)
 {
 	struct mlx5_news *news = NULL;
@@ -389,7 +338,7 @@ static int next_of_more(struct mlx5_nic *nic, struct nic_event *ret_event)
 	more = !list_empty(&nic->news);
 	ended = nic->ended && !nic->lost;
 	pthread_mutex_unlock(&nic->lock);
-	/* After the news of that life its end, and then the next one. */
+	/* News of a life first, then its end, then the next life. */
 	if (more || news || ended)
 		mlx5_events_wake(nic);
 	if (news || (ended && lost_event(nic, ret_event)))
@@ -399,7 +348,7 @@ static int next_of_more(struct mlx5_nic *nic, struct nic_event *ret_event)
 
 #define TRIES 16
 
-/* One at a time: what the set tells of a context it tells once. */
+/* One event at a time: the set reports a context only once. */
 int mlx5_next_event(struct nic *base, struct nic_event *ret_event)
 {
 	struct mlx5_nic *nic = mlx5_nic(base);

@@ -30,7 +30,7 @@ static struct nic *mlx5_close(struct nic *base)
 	struct mlx5_nic *nic = mlx5_nic(base);
 
 	list_del(&nic->base.link);
-	mlx5_warm_deinit(nic);
+	mlx5_ctx_pool_deinit(nic);
 	bell_free(nic->bell);
 	pthread_mutex_destroy(&nic->bell_lock);
 	if (nic->ibv)
@@ -67,6 +67,16 @@ static int mlx5_counters(struct nic *base, struct nic_counters *ret_counters)
 	return 0;
 }
 
+/* A NIC that is lost is looked for first. */
+static int query(struct nic *base, struct nic_info *ret_info)
+{
+	struct mlx5_nic *nic = mlx5_nic(base);
+
+	if (mlx5_is_lost(nic))
+		mlx5_return_find(nic);
+	return mlx5_port_query(nic, ret_info);
+}
+
 /* Imported queues did not rest: they are the NIC's. */
 static void mlx5_resume(struct nic *nic)
 {
@@ -74,7 +84,7 @@ static void mlx5_resume(struct nic *nic)
 
 static const struct nic_ops mlx5_ops = {
 	.close = mlx5_close,
-	.query = mlx5_query,
+	.query = query,
 	.counters = mlx5_counters,
 	.next_event = mlx5_next_event,
 	.port_set = nic_no_port_set,
@@ -101,9 +111,9 @@ static const struct nic_ops mlx5_ops = {
 	.ctx_unimport = mlx5_ctx_unimport,
 	.resume = mlx5_resume,
 	.rest = nic_no_rest,
-	.warm_set = mlx5_warm_set,
-	.warm_query = mlx5_warm_query,
-	.warm_step = mlx5_warm_step,
+	.ctx_pool_set = mlx5_ctx_pool_set,
+	.ctx_pool_query = mlx5_ctx_pool_query,
+	.ctx_pool_step = mlx5_ctx_pool_step,
 	.queues_take = mlx5_queues_take,
 };
 
@@ -127,7 +137,7 @@ static struct mlx5_nic *nic_alloc(void)
 	pthread_mutex_init(&nic->lock, NULL);
 	list_init(&nic->ctxs);
 	list_init(&nic->news);
-	mlx5_warm_init(nic);
+	mlx5_ctx_pool_init(nic);
 	nic->last_key = MLX5_WATCH_KEYS;
 	return nic;
 }
@@ -154,15 +164,6 @@ static void set_pci(struct mlx5_nic *nic)
 	if (last && sscanf(last, "/%x:%x:%x.%x", &domain, &bus, &slot, &function) == 4)
 		snprintf(nic->pci, sizeof(nic->pci), "%.15s", last + 1);
 	free(real);
-}
-
-int mlx5_nic_watch(struct mlx5_nic *nic, struct ibv_context *ibv)
-{
-	int flags = fcntl(ibv->async_fd, F_GETFL);
-
-	if (flags < 0 || fcntl(ibv->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
-		return -errno;
-	return mlx5_events_watch(nic, ibv->async_fd, MLX5_WATCH_NIC);
 }
 
 static int watch_all(struct mlx5_nic *nic)
@@ -222,7 +223,7 @@ static int nic_init(struct mlx5_nic *nic, struct ibv_device *device, uint8_t por
 	if (r < 0)
 		return r;
 	set_pci(nic);
-	return mlx5_query(&nic->base, &info);
+	return mlx5_port_query(nic, &info);
 }
 
 /* *n_ports is what the device says, as soon as it says it: also where this port cannot be used. */

@@ -242,9 +242,8 @@ static void fill_port(struct nic_info *info, struct mlx5_nic *nic)
 	fill_limits(info, &caps);
 }
 
-int mlx5_query(struct nic *base, struct nic_info *ret_info)
+int mlx5_port_query(struct mlx5_nic *nic, struct nic_info *ret_info)
 {
-	struct mlx5_nic *nic = mlx5_nic(base);
 	struct nic_info info = {
 		.backend = "mlx5",
 		.state = NIC_PORT_LOST,
@@ -256,15 +255,13 @@ int mlx5_query(struct nic *base, struct nic_info *ret_info)
 	struct ibv_device *device;
 	int r;
 
-	if (mlx5_is_lost(nic)) {
-		mlx5_return_find(nic);
-	} else {
+	if (!mlx5_is_lost(nic)) {
 		r = ask_port(nic, &attr);
 		if (r < 0)
 			return r;
 		info.state = mlx5_port_state(&attr);
 	}
-	memcpy(info.name, base->name, sizeof(info.name));
+	memcpy(info.name, nic->base.name, sizeof(info.name));
 	memcpy(info.pci, nic->pci, sizeof(info.pci));
 	device = mlx5_ibv_now(nic)->device;
 	info.guid = be64toh(ibv_get_device_guid(device));
@@ -280,7 +277,7 @@ int mlx5_query(struct nic *base, struct nic_info *ret_info)
  * A firmware command names a MAC; which one leads to a GID is known to the kernel's neighbour tables. It resolves it for
  * address handles, so one is made and thrown away.
  */
-int mlx5_next_hop(struct mlx5_ctx *ctx, const struct nic_addr *remote, uint8_t ret_mac[6])
+static int next_hop(struct mlx5_ctx *ctx, const struct nic_addr *remote, uint8_t ret_mac[6])
 {
 	const struct mlx5_port port = mlx5_port_now(ctx->nic);
 	struct ibv_ah_attr attr = {
@@ -302,4 +299,19 @@ int mlx5_next_hop(struct mlx5_ctx *ctx, const struct nic_addr *remote, uint8_t r
 		memcpy(ret_mac, out.av->rmac, 6);
 	ibv_destroy_ah(obj.ah.in);
 	return err ? -EIO : 0;
+}
+
+int mlx5_ask_next_hop(struct mlx5_ctx *ctx, struct mlx5_next_hop *hop, const struct nic_addr *remote)
+{
+	int r;
+
+	if (hop->known && memcmp(hop->gid, remote->gid, sizeof(hop->gid)) == 0)
+		return 0;
+	hop->known = false;
+	r = next_hop(ctx, remote, hop->mac);
+	if (r < 0)
+		return r;
+	memcpy(hop->gid, remote->gid, sizeof(hop->gid));
+	hop->known = true;
+	return 0;
 }

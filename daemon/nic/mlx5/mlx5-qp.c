@@ -10,30 +10,14 @@
  */
 #include "daemon/nic/mlx5/mlx5.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
 #include <shmd/abi/cqe.h>
-#include <shmd/abi/doorbell.h>
 
 #define QP_MAX_TIMEOUT 31u
 #define QP_MAX_RETRY 7u
 #define QP_MAX_RNR_TIMER 31u
-/* How far back an error CQE is looked for: others wait for this thread. */
-#define SEARCH_CQES 4096u
-#define CQ_COUNTER_MASK 0xffffffu
-
-void mlx5_qp_tell_error(struct mlx5_qp *qp, uint32_t syndrome)
-{
-	if (syndrome && qp->first_error)
-		return;
-	qp->first_error = syndrome;
-	if (qp->queues->map)
-		__atomic_store_n((uint32_t *)(void *)(qp->queues->map + qp->desc->dbrec_offset +
-						      SHMD_QP_ERROR_OFFSET),
-				 syndrome, __ATOMIC_RELEASE);
-}
 
 int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode opcode,
 		     enum nic_qp_state state)
@@ -90,21 +74,6 @@ static int to_rts(struct mlx5_ctx *ctx, struct mlx5_qp *qp, const struct mlx5_co
 	if (r == 0 && qp->state == NIC_QPS_RTR)
 		r = step(ctx, qp, args, mlx5_cmd_rtr2rts, NIC_QPS_RTS);
 	return r;
-}
-
-int mlx5_ask_next_hop(struct mlx5_ctx *ctx, struct mlx5_next_hop *hop, const struct nic_addr *remote)
-{
-	int r;
-
-	if (hop->known && memcmp(hop->gid, remote->gid, sizeof(hop->gid)) == 0)
-		return 0;
-	hop->known = false;
-	r = mlx5_next_hop(ctx, remote, hop->mac);
-	if (r < 0)
-		return r;
-	memcpy(hop->gid, remote->gid, sizeof(hop->gid));
-	hop->known = true;
-	return 0;
 }
 
 /* A connect that a former process began is finished, for the same peer: the QP may have received from it since. */
@@ -219,42 +188,6 @@ int mlx5_qp_modify(struct nic_ctx *base, uint32_t qpn, enum nic_qp_state state)
 }
 
 /* ---- why a QP is in ERR ------------------------------------------------------------------------------------------ */
-
-/* Client-written memory: only this client gets findings from it. Slots are bounded by the ring's own size. */
-uint32_t mlx5_cq_error_at(const struct mlx5_cq *cq, uint64_t index, uint32_t *ret_qpn)
-{
-	const struct nic_cq *desc = mlx5_cq_desc(cq);
-	uint64_t slot =
-		desc->flags & NIC_CQ_COLLAPSED ? 0 : index & ((1ull << desc->log2_entries) - 1);
-	const uint8_t *at = cq->queues->map + desc->ring_offset + slot * SHMD_CQE_BYTES;
-	uint8_t opcode =
-		__atomic_load_n(at + offsetof(struct shmd_err_cqe, op_own), __ATOMIC_ACQUIRE) >> 4;
-	struct shmd_err_cqe cqe;
-
-	if (opcode != SHMD_CQE_REQ_ERR && opcode != SHMD_CQE_RESP_ERR)
-		return 0;
-	memcpy(&cqe, at, sizeof(cqe));
-	*ret_qpn = be32toh(cqe.s_wqe_opcode_qpn) & 0xffffffu;
-	return cqe.syndrome;
-}
-
-uint64_t mlx5_cq_look(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint32_t from_ci, uint64_t *ret_end)
-{
-	const struct nic_cq *desc = mlx5_cq_desc(cq);
-	/* bounded: nic_layout_init() made the layout. */
-	uint64_t n_entries = desc->flags & NIC_CQ_COLLAPSED ? 1 : 1ull << desc->log2_entries;
-	uint8_t out[PRM_QUERY_CQ_OUT_BYTES];
-	struct mlx5_cmd cmd;
-	uint64_t n_new;
-
-	mlx5_cmd_query_cq(&cmd, cq->cqn);
-	if (!cq->queues->map || mlx5_exec_query(ctx, cq->obj, &cmd, out) < 0)
-		return 0;
-	*ret_end = prm_get(out, PRM_QUERY_CQ_OUT_CQC + PRM_CQC_PRODUCER_COUNTER);
-	n_new = (*ret_end - from_ci) & CQ_COUNTER_MASK;
-	n_new = n_new < n_entries ? n_new : n_entries;
-	return n_new < SEARCH_CQES ? n_new : SEARCH_CQES;
-}
 
 /* The oldest error among entries that nobody looked at yet; a flush is an answer where there is no other. */
 static uint32_t syndrome_in(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint32_t qpn)

@@ -308,6 +308,23 @@ static int queues_make(struct mlx5_queues *queues, const struct nic_queue_mem *m
 	return r;
 }
 
+void mlx5_pooled_drop(struct mlx5_ctx *ctx)
+{
+	ctx->pooled = mlx5_queues_free(ctx->pooled);
+	ctx->pooled_fd = safe_close(ctx->pooled_fd);
+}
+
+static void pass_over_pooled(struct mlx5_ctx *ctx)
+{
+	if (ctx->pooled && !ctx->pooled_told) {
+		pthread_mutex_lock(&ctx->nic->lock);
+		ctx->nic->ctx_pool.info.missed_memory++;
+		pthread_mutex_unlock(&ctx->nic->lock);
+	}
+	ctx->pooled_told = false;
+	mlx5_pooled_drop(ctx);
+}
+
 int mlx5_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem,
 		       struct nic_layout *layout, struct nic_queues **ret_queues)
 {
@@ -318,8 +335,8 @@ int mlx5_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem,
 	r = check_request(ctx, mem, layout);
 	if (r < 0)
 		return r;
-	/* First: what it holds may be just what the NIC lacks. */
-	mlx5_spare_passed_over(ctx);
+	/* First, since it may hold the resources that the NIC lacks. */
+	pass_over_pooled(ctx);
 	if (ctx->meddled)
 		return -EPERM;
 	queues = calloc(1, sizeof(*queues));

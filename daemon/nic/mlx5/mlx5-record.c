@@ -3,7 +3,7 @@
  * Records of contexts: the fields that no other backend has, and how they fit together.
  *
  * Refused when read, besides what all backends refuse: objects with a name that are gone, numbers out of range or named twice, CQs
- * that do not exist, a DCT without a pool. Pure; any thread.
+ * that do not exist, a DCT without a receive memory pool. Pure; any thread.
  */
 #include "daemon/nic/mlx5/mlx5-record.h"
 
@@ -150,14 +150,14 @@ static void code_record(struct coder *c, void *arg)
 	coder_bool(c, &record->has_counters);
 	if (!c->failed && record->has_counters)
 		code_object(c, &record->counters);
-	coder_bool(c, &record->has_pool);
-	if (!c->failed && record->has_pool) {
-		code_object(c, &record->pool_umem);
-		code_object(c, &record->pool);
+	coder_bool(c, &record->has_rmp);
+	if (!c->failed && record->has_rmp) {
+		code_object(c, &record->rmp_umem);
+		code_object(c, &record->rmp);
 	}
 	/* As wide as their fields in commands. */
 	c->failed |= record->pdn > NUMBER_MAX || record->uar.number > NUMBER_MAX || record->counters.number > UINT8_MAX ||
-		     record->pool.number > NUMBER_MAX;
+		     record->rmp.number > NUMBER_MAX;
 	code_mrs(c, record);
 	code_batches(c, record);
 }
@@ -167,7 +167,7 @@ static void code_record(struct coder *c, void *arg)
 static int check_qp(const struct mlx5_record *record, struct nic_qp *qp, struct hash *qps, const struct hash *cqs)
 {
 	/* A DCT cannot be without one. */
-	if (qp->type == NIC_QP_DCT && !record->has_pool)
+	if (qp->type == NIC_QP_DCT && !record->has_rmp)
 		return -EINVAL;
 	if (!hash_get(cqs, qp->send_cqn) || !hash_get(cqs, qp->recv_cqn))
 		return -EINVAL;

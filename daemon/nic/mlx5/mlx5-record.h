@@ -50,8 +50,8 @@ struct mlx5_record {
 	uint64_t uar_mmap_off;
 	bool has_counters;
 	struct mlx5_object_record counters;
-	bool has_pool; /* of receives, for DCTs */
-	struct mlx5_object_record pool_umem, pool;
+	bool has_rmp; /* of receives, for DCTs */
+	struct mlx5_object_record rmp_umem, rmp;
 	uint32_t n_mrs, n_batches;
 	struct mlx5_record_mr *mrs; /* owned */
 	struct mlx5_record_batch *batches; /* owned */

@@ -2,10 +2,10 @@
 /*
  * A NIC that was lost and returns: found again by its GUID, opened anew, and used for new contexts.
  *
- * The kernel tells nobody who has no device open, so as long as the NIC is lost the list of devices is looked at: four times
- * a second at first, then every two seconds. Objects made before stay lost: its contexts belong to the NIC's former life and end as their sessions do.
+ * The kernel has no event for a process without an open device, so shmemd searches the list of devices while the NIC is lost:
+ * four times a second at first, then every two seconds. Contexts of the NIC's former life stay lost and end with their sessions.
  *
- * To open a device takes commands, so a query by whatever thread does that; the control thread takes what was found.
+ * Opening a device takes commands, so a query on any thread does it; the control thread takes over the NIC that was found.
  */
 #include "daemon/nic/mlx5/mlx5.h"
 
@@ -24,7 +24,7 @@ static void set_timer(struct mlx5_nic *nic, struct timespec every)
 {
 	const struct itimerspec spec = {.it_interval = every, .it_value = every};
 
-	/* Its own descriptor and constant times: it does not fail. */
+	/* Cannot fail with a descriptor of our own and constant times. */
 	timerfd_settime(nic->return_fd, 0, &spec, NULL);
 }
 
@@ -45,7 +45,7 @@ DEFINE_CLEANUP(struct mlx5_life *, mlx5_life_free);
 
 /* ---- finding it: any thread ---------------------------------------------------------------------------------------- */
 
-/* An incomplete device has no answer: it is asked again. */
+/* An incomplete device does not answer: the next search asks again. */
 static int open_again(struct mlx5_nic *nic, struct ibv_device *device, struct mlx5_life *life)
 {
 	struct ibv_port_attr attr = {0};
@@ -80,7 +80,7 @@ static int find_again(struct mlx5_nic *nic, struct mlx5_life *life)
 	return r;
 }
 
-/* False: it was found already. With the context of two lives ago, which no thread looks at any more. */
+/* Returns false if it was found already. *ret_former is the context of two lives ago, which no thread uses any more. */
 static bool begin_search(struct mlx5_nic *nic, struct ibv_context **ret_former)
 {
 	bool search;
@@ -117,7 +117,7 @@ int mlx5_return_look(struct mlx5_nic *nic, struct nic_event *ret_event)
 
 	if (read(nic->return_fd, &n, sizeof(n)) < 0 || !mlx5_is_lost(nic))
 		return -EAGAIN;
-	/* Where there are many devices a look takes its time. */
+	/* With many devices a search takes time. */
 	if (++nic->n_looks == N_QUICK_LOOKS)
 		set_timer(nic, (struct timespec){.tv_sec = LATER_SEC});
 	*ret_event = (struct nic_event){.kind = NIC_EVENT_LOOK};

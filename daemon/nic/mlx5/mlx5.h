@@ -2,8 +2,8 @@
 /*
  * Private to daemon/nic/mlx5: the backend's objects.
  *
- * Threads: those of nic.h. A context is used by one thread at a time. The NIC's lock protects state that contexts share with
- * each other and with the control thread; nobody holds it while a command runs: the control thread waits for no firmware.
+ * Threads: those of nic.h. One thread at a time uses a context. The NIC's lock protects state that contexts share with each
+ * other and with the control thread. No thread holds it while a command runs, so the control thread never waits for firmware.
  */
 #ifndef SHMEMD_NIC_MLX5_H
 #define SHMEMD_NIC_MLX5_H
@@ -23,7 +23,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/list.h"
 
-/* ---- mlx5-object.c: what the kernel keeps for a context ------------------------------------------------------------- */
+/* ---- mlx5-object.c: objects in the kernel of a context -------------------------------------------------------------- */
 
 /* The part of libmlx5 that exports objects: rdma-core 63 and later. */
 struct mlx5_library {
@@ -33,14 +33,14 @@ struct mlx5_library {
 	int (*umem_export)(struct mlx5dv_devx_umem *umem, void *data);
 	struct mlx5dv_devx_umem *(*umem_import)(struct ibv_context *ibv, void *data);
 	void (*umem_unimport)(struct mlx5dv_devx_umem *umem);
-	uint32_t obj_bytes, umem_bytes; /* of what is exported */
+	uint32_t obj_bytes, umem_bytes; /* of exported data */
 };
 
 enum mlx5_object_kind {
 	MLX5_OBJECT_DEVX = 1,
 	MLX5_OBJECT_UMEM = 2,
 	MLX5_OBJECT_UAR = 3,
-	/* Made by libibverbs: to be listed and destroyed only. */
+	/* Made by libibverbs: only listed and destroyed here. */
 	MLX5_OBJECT_MR = 4,
 	MLX5_OBJECT_AH = 5,
 	MLX5_OBJECT_PD = 6,
@@ -52,7 +52,7 @@ struct mlx5_object {
 	enum mlx5_object_kind kind;
 	uint32_t number; /* id of a umem, page of a UAR */
 	uint32_t handle; /* the kernel's */
-	/* libmlx5's way: one of these is owned. Own calls: all are NULL. */
+	/* One of these is owned if libmlx5 made the object. All are NULL if our own calls made it. */
 	const struct mlx5_library *library;
 	struct mlx5dv_devx_obj *obj;
 	struct mlx5dv_devx_umem *umem;
@@ -65,12 +65,12 @@ struct mlx5_uar {
 	uint8_t *base_addr; /* mapped for writing */
 };
 
-/* False: this libmlx5 exports nothing. */
+/* Returns false if this libmlx5 exports no objects. */
 bool mlx5_library_find(struct mlx5_library *ret_library);
 
 /*
- * `library` NULL: by own calls. All return 0 or the positive errno of the call; `out` has cmd->out_bytes, and says why a
- * command failed.
+ * With a `library` of NULL, by our own calls. All return 0 or the positive errno of the call. `out` has cmd->out_bytes and
+ * holds the firmware's answer, also of a command that failed.
  */
 int mlx5_object_create(struct ibv_context *ibv, const struct mlx5_library *library, const struct mlx5_cmd *cmd,
 		       void *out, struct mlx5_object **ret_object);
@@ -80,32 +80,32 @@ int mlx5_object_subscribe(struct mlx5_object *object, struct mlx5dv_devx_event_c
 			  uint16_t *types, uint16_t bytes, uint64_t cookie);
 int mlx5_umem_reg(struct ibv_context *ibv, const struct mlx5_library *library, struct mlx5dv_devx_umem_in *in,
 		  struct mlx5_object **ret_umem);
-/* A page that is nobody else's. */
+/* A doorbell page that no other context has. */
 int mlx5_uar_alloc(struct ibv_context *ibv, struct mlx5_uar **ret_uar);
 void mlx5_uar_free(struct mlx5_uar *uar);
-/* The struct is gone also where the kernel refused. */
+/* Frees the struct even if the kernel refuses. */
 int mlx5_object_destroy(struct mlx5_object *object);
 
-/* Data for another process with the command descriptor. */
+/* Data for another process that has the command descriptor. */
 int mlx5_object_export(const struct mlx5_object *object, struct mlx5_object_record *ret_record);
-/* EOPNOTSUPP: of a libmlx5 that is not this one. Whether it is there others ask. */
+/* EOPNOTSUPP: exported by another libmlx5. Does not check that the object exists. */
 int mlx5_object_import(struct ibv_context *ibv, const struct mlx5_library *library, enum mlx5_object_kind kind,
 		       const struct mlx5_object_record *record, struct mlx5_object **ret_object);
 int mlx5_uar_import(struct ibv_context *ibv, const struct mlx5_object_record *record, uint64_t mmap_off,
 		    struct mlx5_uar **ret_uar);
-/* Forget, and leave what the kernel has. */
+/* Frees the struct and keeps the object in the kernel. */
 void mlx5_object_unimport(struct mlx5_object *object);
 void mlx5_uar_unimport(struct mlx5_uar *uar);
 
 /*
- * The first `room` handles of one kind that the context behind this descriptor has, newest first. At most as many as the 16
- * bits of an attribute's length allow. Positive errno.
+ * Lists the first `room` handles of one kind of the descriptor's context, newest first. The 16 bits of an attribute's length
+ * limit their number. Positive errno.
  */
 #define MLX5_HANDLES_MAX 16383u
 int mlx5_handles_list(int command_fd, enum mlx5_object_kind kind, uint32_t *handles, uint32_t room, uint32_t *ret_n);
 int mlx5_handle_destroy(int command_fd, enum mlx5_object_kind kind, uint32_t handle);
 
-/* ---- mlx5-strays.c: what a context has in the kernel, and what of that a record names --------------------------------- */
+/* ---- mlx5-strays.c: a context's handles in the kernel, and those that a record names ---------------------------------- */
 
 struct mlx5_handle {
 	uint32_t handle;
@@ -119,58 +119,58 @@ struct mlx5_present {
 	} of[MLX5_OBJECT_KINDS];
 };
 
-/* 0 or a negative errno; to be deinitialized also then. */
+/* 0 or a negative errno; the caller deinitializes in both cases. */
 int mlx5_present_list(struct mlx5_present *present, int command_fd);
 void mlx5_present_deinit(struct mlx5_present *present);
-/* False: the context has no such object. More than can be listed is believed. */
+/* Returns false if the context has no such object. Believes names beyond the limit of the list. */
 bool mlx5_present_name(struct mlx5_present *present, enum mlx5_object_kind kind, uint32_t handle);
-/* As if the record had named nothing. */
+/* Forgets all names. */
 void mlx5_present_unname(struct mlx5_present *present);
-/* What was not named is destroyed, by who alone has the context. */
+/* Destroys all objects without a name. No other process uses the context. */
 void mlx5_strays_destroy(struct mlx5_present *present, int command_fd);
 
 /* ---- the backend's objects -------------------------------------------------------------------------------------------- */
 
-/* Contexts in advance: under the NIC's lock. */
-struct mlx5_warm {
-	struct nic_warm_attr attr;
+/* The context pool. Under the NIC's lock. */
+struct mlx5_ctx_pool {
+	struct nic_ctx_pool_attr attr;
 	uint32_t shape; /* counts changes of attr.queues */
 	struct list ready; /* struct mlx5_ctx.link, owned, oldest first */
-	struct list stale; /* the same: to be destroyed, nobody had them */
-	struct nic_warm_info info; /* n_ready counts `ready` */
+	struct list stale; /* the same; to be destroyed, no session had them */
+	struct nic_ctx_pool_info info; /* n_ready counts `ready` */
 };
 
 struct mlx5_nic {
 	struct nic base; /* event_fd is an epoll set: the NIC's own events, those of each context, and more_fd */
-	int more_fd; /* owned eventfd: contexts have news that were read and not yet told */
+	int more_fd; /* owned eventfd: `news` has events to report */
 	int return_fd; /* owned timerfd: runs while the NIC is lost */
-	uint32_t n_looks; /* for its return; control thread */
+	uint32_t n_looks; /* searches for a lost NIC; control thread */
 	struct mlx5_library library_functions;
-	const struct mlx5_library *library; /* those, or NULL: objects are made by own calls */
+	const struct mlx5_library *library; /* those, or NULL: our own calls make objects */
 	char pci[16];
 	FILE *trace; /* owned, or NULL */
 	uint32_t gpu_poll_usec, spin_usec;
-	pthread_mutex_t bell_lock; /* of the pointer only */
+	pthread_mutex_t bell_lock; /* protects the pointer only */
 	struct bell *bell; /* owned; NULL until a context wants doorbell mode cpu */
 
-	pthread_mutex_t lock; /* of all below; the first three are the control thread's to change */
-	struct ibv_context *ibv; /* owned; for questions only, no session's objects */
+	pthread_mutex_t lock; /* protects all below; only the control thread changes the first three */
+	struct ibv_context *ibv; /* owned; for queries, without objects of sessions */
 	struct mlx5_caps caps;
-	uint32_t life; /* counts returns; contexts belong to one */
-	struct ibv_context *former_ibv; /* owned; of the life before, or NULL: a thread may still look at it */
-	struct mlx5_life *next; /* owned: the NIC is there again, the control thread is to take it */
+	uint32_t life; /* counts returns; a context belongs to one life */
+	struct ibv_context *former_ibv; /* owned; of the previous life, or NULL: a thread may still use it */
+	struct mlx5_life *next; /* owned: the returned NIC, for the control thread to take over */
 	struct mlx5_port port; /* link and number are constant */
-	bool readdress; /* the port's addresses have changed since they were asked */
+	bool readdress; /* the port's addresses have changed since the last query */
 	struct list ctxs; /* of sessions */
 	struct nic_counters past; /* of contexts that were closed */
 	uint64_t last_key;
 	struct list news; /* struct mlx5_news, oldest first */
-	struct mlx5_warm warm;
-	bool lost; /* told */
-	bool ended; /* a channel of this life has: lost, and to be told */
+	struct mlx5_ctx_pool ctx_pool;
+	bool lost; /* and reported */
+	bool ended; /* a channel of this life has ended: the NIC is lost, to be reported */
 };
 
-/* What is found out of a NIC that returned. */
+/* The facts about a NIC that returned. */
 struct mlx5_life {
 	struct ibv_context *ibv; /* owned */
 	struct mlx5_caps caps;
@@ -178,22 +178,22 @@ struct mlx5_life {
 	enum nic_port_state state;
 };
 
-/* Of one queue, at most one at a time. */
+/* One queue's waiting event, at most one at a time. */
 struct mlx5_news {
 	struct list link; /* mlx5_nic.news, under its lock */
 	struct nic_event event;
 };
 
 struct mlx5_cq {
-	struct mlx5_object *obj; /* owned; NULL: not made, or imported and destroyed already */
+	struct mlx5_object *obj; /* owned; NULL: not made, or destroyed before the import */
 	struct mlx5_queues *queues;
 	uint32_t cqn;
 	uint32_t n_foreign_qps; /* of other batches */
 	uint32_t arm_sn; /* of the last arming */
-	uint32_t seen_ci; /* CQEs before this one were looked at */
-	uint32_t counted_ci; /* and before this one their errors were counted */
-	uint32_t n_idle_events; /* events that told nothing new */
-	bool failed; /* overrun: told, or waiting for that */
+	uint32_t seen_ci; /* CQEs before this one were read */
+	uint32_t counted_ci; /* errors before this one were counted */
+	uint32_t n_idle_events; /* events without news */
+	bool failed; /* overrun; reported, or waiting to be */
 	struct mlx5_news news;
 };
 
@@ -203,18 +203,18 @@ struct mlx5_qp {
 	struct nic_qp *desc;
 	struct mlx5_cq *send_cq;
 	struct mlx5_cq *recv_cq;
-	enum nic_qp_state state; /* as far as our own commands tell */
+	enum nic_qp_state state; /* by our own commands */
 	uint32_t first_error;
-	uint64_t error_cqes; /* as counted last: mlx5-count.c */
+	uint64_t error_cqes; /* by the last count: mlx5-count.c */
 	bool shows_errors; /* in its collapsed CQ, since it was reset */
-	bool event_told; /* or ERR was asked for: nothing more to tell until the next RST */
-	bool cut; /* imported, and further on its way to RTS than its record: who asked for that asks again */
+	bool event_told; /* the failure is reported, or the client requested ERR: no more reports until the next RST */
+	bool cut; /* imported, and closer to RTS than its record: the client will ask again */
 	struct mlx5_news news;
 };
 
 struct mlx5_mr {
 	struct nic_mr base;
-	struct ibv_mr *ibv; /* owned; NULL: imported, and the kernel's was destroyed already */
+	struct ibv_mr *ibv; /* owned; NULL: destroyed before the import */
 	struct list link; /* mlx5_ctx.mrs */
 };
 
@@ -224,15 +224,15 @@ struct mlx5_queues {
 	struct list link; /* mlx5_ctx.queues, when it is complete */
 	enum nic_mem_kind mem_kind;
 	uint64_t mem_offset;
-	uint8_t *map; /* owned; NULL for a dmabuf, which the CPU does not reach */
+	uint8_t *map; /* owned; NULL for a dmabuf, which the CPU cannot read */
 	struct mlx5_object *umem; /* owned; NULL as with CQs */
 	struct mlx5_cq *cqs;
 	struct mlx5_qp *qps;
 };
 
-/* What DCTs receive from: mlx5-dc.c. */
-struct mlx5_pool {
-	void *page; /* owned, as all; NULL too where another process made it */
+/* The receive memory pool of DCTs: mlx5-dc.c. */
+struct mlx5_rmp {
+	void *page; /* owned, as all; NULL too if another process made it */
 	struct mlx5_object *umem;
 	struct mlx5_object *obj; /* NULL: not made */
 	uint32_t rmpn;
@@ -241,33 +241,33 @@ struct mlx5_pool {
 struct mlx5_ctx {
 	struct nic_ctx base;
 	struct mlx5_nic *nic;
-	uint32_t life; /* of the NIC, when it was made, as its capabilities */
+	uint32_t life; /* life and capabilities of the NIC when the context was made */
 	struct mlx5_caps caps;
 	struct ibv_context *ibv; /* owned, as all below */
 	struct ibv_pd *pd;
-	struct mlx5_uar *uar; /* a page of its own: nobody else's doorbell rings these queues */
+	struct mlx5_uar *uar; /* a page of its own: no other doorbell rings these queues */
 	struct bell_page *bell_page; /* owned; in doorbell mode cpu */
 	struct mlx5_object *counter_set;
-	struct mlx5_pool pool;
+	struct mlx5_rmp rmp;
 	struct mlx5dv_devx_event_channel *events;
 	uint32_t pdn;
 	uint32_t eqn;
 	uint32_t counter_set_id;
-	uint64_t error_cqes_counted; /* of that set, by QPs */
-	bool counted_is_stale; /* errors of before belong to no QP that is here */
+	uint64_t error_cqes_counted; /* of that set, assigned to QPs */
+	bool counted_is_stale; /* earlier errors belong to none of these QPs */
 	struct hash qps; /* by number */
 	struct hash cqs;
-	struct list mrs; /* in the order of their making, as records have them */
+	struct list mrs; /* oldest first, as in records */
 	struct list queues;
-	struct mlx5_queues *spare; /* owned: made with it in advance, not handed out; in none of the tables above */
-	int spare_fd; /* owned: the memory of that, or -1 */
-	bool spare_told; /* why the last request did not get it */
-	uint32_t warm_shape; /* of those in advance */
-	bool meddled; /* its client destroyed what is ours: there is nothing more for this one */
-	struct mlx5_present *present; /* borrowed, while it is imported */
-	uint64_t key; /* in the epoll set: the control thread holds no pointer to what a worker may free */
-	struct nic_counters counters; /* as asked for last; under the NIC's lock */
-	struct list link; /* mlx5_nic.ctxs, or a list of those in advance, under its lock */
+	struct mlx5_queues *pooled; /* owned: the pooled batch, not handed out; in none of the tables above */
+	int pooled_fd; /* owned: its memory, or -1 */
+	bool pooled_told; /* the last request was counted, with its reason */
+	uint32_t pool_shape; /* shape of the context pool when it was made */
+	bool meddled; /* its client destroyed an object of ours: it gets no new ones */
+	struct mlx5_present *present; /* borrowed, during the import */
+	uint64_t key; /* in the epoll set: the control thread holds no pointer that a worker may free */
+	struct nic_counters counters; /* by the last query; under the NIC's lock */
+	struct list link; /* mlx5_nic.ctxs, or a list of the context pool, under its lock */
 };
 
 static inline const struct nic_cq *mlx5_cq_desc(const struct mlx5_cq *cq)
@@ -293,113 +293,135 @@ int mlx5_exec_create(struct mlx5_ctx *ctx, const struct mlx5_cmd *cmd, void *out
 int mlx5_exec_modify(struct mlx5_ctx *ctx, struct mlx5_object *obj, const struct mlx5_cmd *cmd);
 int mlx5_exec_query(struct mlx5_ctx *ctx, struct mlx5_object *obj, const struct mlx5_cmd *cmd, void *out);
 int mlx5_exec_general(struct mlx5_nic *nic, struct ibv_context *ibv, const struct mlx5_cmd *cmd, void *out);
-/* errno of a call that is no firmware command. */
+/* For the errno of a call other than a firmware command. */
 int mlx5_errno(int err);
 /*
- * What destroying an object gave. It fails where the NIC is gone, and where the client was there first by the command
- * descriptor, or made something that uses it. Then what is believed of the context is not so: it gets nothing new.
+ * Notes the result of destroying an object. Destruction fails if the NIC is gone, or if the client used the command descriptor
+ * to destroy the object or to make something that uses it. In the latter case the context gets no new objects.
  */
 void mlx5_note_destroyed(struct mlx5_ctx *ctx, int err);
 
-/* Where the kernel tells of devices, and their nodes. */
+/* The kernel's list of devices, and their nodes. */
 #define MLX5_SYSFS_VERBS "/sys/class/infiniband_verbs"
 #define MLX5_DEV_VERBS "/dev/infiniband"
 
 /* ---- mlx5-open.c -------------------------------------------------------------------------------------------------- */
 
 /*
- * A device context with DEVX. The capabilities that would stick to it, and so come with its command descriptor, are
- * laid down meanwhile by the calling thread.
+ * Opens a device context with DEVX. The calling thread drops capabilities meanwhile that would stick to the context and go with
+ * its command descriptor.
  */
 int mlx5_open(struct ibv_device *device, struct ibv_context **ret_ibv);
 
 /* ---- mlx5-nic.c, mlx5-return.c ----------------------------------------------------------------------------------------- */
 
-/* Its asynchronous events are read from now on. */
-int mlx5_nic_watch(struct mlx5_nic *nic, struct ibv_context *ibv);
 void mlx5_return_wait(struct mlx5_nic *nic, bool on);
-/* When the timer has run: it is time to query. */
+/* After the timer has expired: reports that it is time to query. */
 int mlx5_return_look(struct mlx5_nic *nic, struct nic_event *ret_event);
-/* Of a NIC that is lost: is it there again? Any thread; what it finds waits for the control thread. */
+/* Searches for a lost NIC. Any thread; a NIC that it finds waits for the control thread. */
 void mlx5_return_find(struct mlx5_nic *nic);
-/* The control thread takes what was found. False: nothing was. */
+/* The control thread takes over the NIC that was found. Returns false if there is none. */
 bool mlx5_return_take(struct mlx5_nic *nic, struct nic_event *ret_event);
 struct mlx5_life *mlx5_life_free(struct mlx5_life *life);
 
 /* ---- mlx5-port.c ---------------------------------------------------------------------------------------------------- */
 
 int mlx5_caps_query(struct mlx5_nic *nic, struct ibv_context *ibv, struct mlx5_caps *ret_caps);
+/* The answer of nic.h's query, also for a lost NIC. */
+int mlx5_port_query(struct mlx5_nic *nic, struct nic_info *ret_info);
 /* Link, GID, MAC of the port with port->number. */
 int mlx5_port_init(struct mlx5_nic *nic, struct ibv_context *ibv, const struct mlx5_caps *caps,
 		   struct mlx5_port *port);
-int mlx5_query(struct nic *nic, struct nic_info *ret_info);
 /* The port as it is now. Any thread. */
 struct mlx5_port mlx5_port_now(struct mlx5_nic *nic);
 struct ibv_context *mlx5_ibv_now(struct mlx5_nic *nic);
 bool mlx5_is_lost(struct mlx5_nic *nic);
 enum nic_port_state mlx5_port_state(const struct ibv_port_attr *attr);
 void mlx5_port_learn(struct mlx5_port *port, const struct ibv_port_attr *attr);
-/* The next hop of packets to this peer: asks the kernel, which asks the network. */
-int mlx5_next_hop(struct mlx5_ctx *ctx, const struct nic_addr *remote, uint8_t ret_mac[6]);
+/* The next hop of packets to a peer, as the kernel answered last: in one request many peers are on one NIC. */
+struct mlx5_next_hop {
+	bool known;
+	uint8_t gid[16];
+	uint8_t mac[6];
+};
 
-/* ---- mlx5-events.c --------------------------------------------------------------------------------------------------- */
+/* Asks the kernel, which asks the network, unless *hop knows the answer. */
+int mlx5_ask_next_hop(struct mlx5_ctx *ctx, struct mlx5_next_hop *hop, const struct nic_addr *remote);
 
-/* `what` is a context's key, or one of these. A context's is told once, and again after a look. */
+/* ---- mlx5-watch.c ---------------------------------------------------------------------------------------------------- */
+
+/* `what` is a context's key, or one of these. The set reports a context once, and again after mlx5_events_listen(). */
 #define MLX5_WATCH_NIC 0u
 #define MLX5_WATCH_MORE 1u
 #define MLX5_WATCH_RETURN 2u
-#define MLX5_WATCH_KEYS 3u /* contexts' are from there on */
+#define MLX5_WATCH_KEYS 3u /* keys of contexts start here */
 int mlx5_events_watch(struct mlx5_nic *nic, int fd, uint64_t what);
 void mlx5_events_unwatch(struct mlx5_nic *nic, int fd);
-/* There is something that the control thread is to take: mlx5_nic.news, .ended, .next. Any thread. */
+/* Watches the asynchronous events of the NIC's own context. */
+int mlx5_nic_watch(struct mlx5_nic *nic, struct ibv_context *ibv);
+/* The set reports the context's channel again, even if it did before. */
+void mlx5_events_listen(struct mlx5_ctx *ctx);
+/* Wakes the control thread for mlx5_nic.news, .ended or .next. Any thread. */
 void mlx5_events_wake(struct mlx5_nic *nic);
-/* What is not told yet of a queue that goes, or begins anew, is told no more. */
+/* The event waits for mlx5_next_event(), in place of an older one of the same queue. */
+void mlx5_news_add(struct mlx5_nic *nic, struct mlx5_news *news, const struct nic_event *event);
+/* Forgets an event that waits, of a queue that goes or is reset. */
 void mlx5_news_drop(struct mlx5_nic *nic, struct mlx5_news *news);
+
+/* ---- mlx5-events.c --------------------------------------------------------------------------------------------------- */
+
 int mlx5_events_subscribe_qp(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 /* Also arms it for error CQEs, where the CPU reaches it. */
 int mlx5_events_subscribe_cq(struct mlx5_ctx *ctx, struct mlx5_cq *cq);
-/* Reads what has happened: words beside dbrecs are set, events wait for mlx5_next_event(). */
+/* Reads the context's events: sets words beside dbrecs and queues news for mlx5_next_event(). */
 void mlx5_events_read(struct mlx5_ctx *ctx);
-/* After a QP's reset: errors of its former life are read and forgotten. */
+/* After a QP's reset: reads and forgets errors of its former life. */
 void mlx5_events_settle(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
-/* A QP that was found in ERR: reports it, if nobody did before. */
+/* Reports a QP that was found in ERR, unless it was reported before. */
 void mlx5_events_qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 int mlx5_next_event(struct nic *nic, struct nic_event *ret_event);
 void mlx5_ctx_look(struct nic_ctx *ctx);
-/* Its channel is reported again, also when that was done before. */
-void mlx5_events_listen(struct mlx5_ctx *ctx);
+
+/* ---- mlx5-cqe.c ----------------------------------------------------------------------------------------------------- */
+
+/* Returns the syndrome of the error CQE at this index and the QP's number; 0: it is not an error CQE. */
+uint32_t mlx5_cq_error_at(const struct mlx5_cq *cq, uint64_t index, uint32_t *ret_qpn);
+/*
+ * *ret_end is the CQE up to which the NIC has written. Returns how many before that, from `from_ci` on, can be read; 0 where
+ * the CPU cannot, and then *ret_end stays.
+ */
+uint64_t mlx5_cq_look(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint32_t from_ci, uint64_t *ret_end);
+/* Sets the word beside the QP's dbrec, where the first error stays; 0 clears it. */
+void mlx5_qp_tell_error(struct mlx5_qp *qp, uint32_t syndrome);
 
 /* ---- mlx5-count.c ---------------------------------------------------------------------------------------------------- */
 
-/* Brings qp->error_cqes up to date, by up to three commands. Of a QP in ERR, or that was until its reset. */
+void mlx5_counters_add(struct nic_counters *sum, const struct nic_counters *one);
+int mlx5_ctx_counters(struct nic_ctx *ctx, struct nic_counters *ret_counters);
+/* Updates qp->error_cqes by up to three commands. For a QP that is in ERR or was until its reset. */
 void mlx5_count_errors(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 
-/* ---- mlx5-warm.c ----------------------------------------------------------------------------------------------------- */
+/* ---- mlx5-ctx-pool.c ----------------------------------------------------------------------------------------------------- */
 
-void mlx5_warm_init(struct mlx5_nic *nic);
-/* All contexts that nobody had are destroyed. */
-void mlx5_warm_deinit(struct mlx5_nic *nic);
-/* For this session, without doorbell; NULL: none is ready. */
-struct mlx5_ctx *mlx5_warm_take(struct mlx5_nic *nic, const struct nic_ctx_attr *attr);
-int mlx5_warm_set(struct nic *nic, const struct nic_warm_attr *attr);
-int mlx5_warm_query(struct nic *nic, struct nic_warm_info *ret_info);
-int mlx5_warm_step(struct nic *nic);
+void mlx5_ctx_pool_init(struct mlx5_nic *nic);
+/* Destroys all pooled contexts. */
+void mlx5_ctx_pool_deinit(struct mlx5_nic *nic);
+int mlx5_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx);
+int mlx5_ctx_pool_set(struct nic *nic, const struct nic_ctx_pool_attr *attr);
+int mlx5_ctx_pool_query(struct nic *nic, struct nic_ctx_pool_info *ret_info);
+int mlx5_ctx_pool_step(struct nic *nic);
 int mlx5_queues_take(struct nic_ctx *ctx, struct nic_layout *layout, int *ret_fd, struct nic_queues **ret_queues);
-/* Queues are made for the client by commands, in its own memory or ours: a spare batch that did not fit is destroyed. */
-void mlx5_spare_passed_over(struct mlx5_ctx *ctx);
-/* Destroyed. Right when there is none. */
-void mlx5_spare_drop(struct mlx5_ctx *ctx);
 
 /* ---- the operations of nic.h ------------------------------------------------------------------------------------------- */
 
-int mlx5_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx);
-/* All but the doorbell. */
+/* Makes everything but the doorbell. */
 int mlx5_ctx_make(struct mlx5_nic *nic, const struct nic_ctx_attr *attr, struct mlx5_ctx **ret_ctx);
-/* Empty, for mlx5_ctx_make() and mlx5_ctx_import(). */
+/* An empty context, for mlx5_ctx_make() and mlx5_ctx_import(). */
 struct mlx5_ctx *mlx5_ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_attr *attr);
 int mlx5_ctx_open_events(struct mlx5_ctx *ctx);
+int mlx5_ctx_open_doorbell(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode);
 void mlx5_ctx_make_doorbell(struct mlx5_ctx *ctx);
-/* In mode cpu again, with the pages of before, when the queues are imported. `fds` as mlx5_ctx_keep() has them. */
+/* After the import of its queues: mode cpu with the former pages. `fds` are those of mlx5_ctx_keep(). */
 int mlx5_ctx_hear_again(struct mlx5_ctx *ctx, const struct nic_kept *fds);
 /* mlx5-adopt.c */
 int mlx5_ctx_export(struct nic_ctx *ctx, void **ret_part, size_t *ret_bytes);
@@ -410,54 +432,45 @@ int mlx5_ctx_import(struct nic *nic, const struct nic_import_attr *attr, struct 
 struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *ctx);
 struct nic_ctx *mlx5_ctx_close(struct nic_ctx *ctx);
 int mlx5_ctx_to_cpu(struct nic_ctx *ctx);
-void mlx5_counters_add(struct nic_counters *sum, const struct nic_counters *one);
-int mlx5_ctx_counters(struct nic_ctx *ctx, struct nic_counters *ret_counters);
 void mlx5_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec);
 
 int mlx5_mr_reg(struct nic_ctx *ctx, const struct nic_mr_attr *attr, struct nic_mr **ret_mr);
 struct nic_mr *mlx5_mr_dereg(struct nic_mr *mr);
-/* A sealed memfd, shared; `data` is the byte at `offset`. Undone by unmap_shared(). */
+/* Maps a sealed memfd, shared; *ret_data is the byte at `offset`. Undone by unmap_shared(). */
 int mlx5_map_memfd(int fd, uint64_t offset, uint64_t bytes, bool writable, uint8_t **ret_data);
 
 int mlx5_queues_create(struct nic_ctx *ctx, const struct nic_queue_mem *mem, struct nic_layout *layout,
 		       struct nic_queues **ret_queues);
 int mlx5_queues_destroy(struct nic_queues *queues);
-/* Its doorbells are heard on this page, or NULL: nothing to do. -ENOMEM. */
+/* Has this page poll the QP's doorbells; does nothing for a page of NULL. -ENOMEM. */
 int mlx5_qp_hear(struct bell_page *page, const struct mlx5_qp *qp);
-/* As it is, in the context's tables or not. */
+/* Destroys a batch, whether or not it is in the context's tables. */
 struct mlx5_queues *mlx5_queues_free(struct mlx5_queues *queues);
-/* A batch that is complete leaves the tables of its context, and its numbers are nobody's; or it comes back. */
+/* Destroys the context's pooled batch, if there is one. */
+void mlx5_pooled_drop(struct mlx5_ctx *ctx);
+/* Removes a complete batch from the tables of its context, so that no number finds it; or puts it back. */
 void mlx5_queues_hide(struct mlx5_queues *queues);
-int mlx5_queues_show(struct mlx5_queues *queues); /* -ENOMEM, and then it is hidden as before */
+int mlx5_queues_show(struct mlx5_queues *queues); /* -ENOMEM: it stays hidden */
 /* A CQ of this batch by index, or an older one of the same context by number; else NULL. */
 struct mlx5_cq *mlx5_cq_find(struct mlx5_queues *queues, uint32_t name);
-/* A new address, by the port as it is now and with a PSN and a key of its own. -EIO. */
+/* Sets a new address, from the port's present state, with a random PSN and key. -EIO. */
 int mlx5_qp_set_addr(struct mlx5_nic *nic, struct nic_qp *desc);
-/* Of an imported batch: an object that is there already gets its place among those of the context. */
+/* Enters an existing CQ or QP of an imported batch into the context's tables. */
 int mlx5_cq_enter(struct mlx5_queues *queues, uint32_t i);
 int mlx5_qp_enter(struct mlx5_queues *queues, uint32_t i);
 int mlx5_queues_copy_layout(struct mlx5_queues *queues, const struct nic_layout *layout);
 int mlx5_queues_read(struct nic_queues *queues, uint64_t offset, void *buf, size_t bytes);
 
-/* The last answer of the kernel: in one request many peers are on one NIC. */
-struct mlx5_next_hop {
-	bool known;
-	uint8_t gid[16];
-	uint8_t mac[6];
-};
-
-int mlx5_ask_next_hop(struct mlx5_ctx *ctx, struct mlx5_next_hop *hop, const struct nic_addr *remote);
-
 /* ---- mlx5-dc.c */
 
-/* Makes the context's pool too, when there is none yet. */
+/* Makes the context's receive memory pool first, if there is none yet. */
 int mlx5_dct_create(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint32_t user_index);
 int mlx5_dct_query(struct mlx5_ctx *ctx, struct mlx5_qp *qp, struct nic_qp_info *ret_info);
-/* After all DCTs. Right when there is none. */
-void mlx5_pool_deinit(struct mlx5_ctx *ctx);
-void mlx5_pool_unimport(struct mlx5_ctx *ctx);
-/* Is it there? */
-int mlx5_pool_query(struct mlx5_ctx *ctx);
+/* After all DCTs. Does nothing without a pool. */
+void mlx5_rmp_deinit(struct mlx5_ctx *ctx);
+void mlx5_rmp_unimport(struct mlx5_ctx *ctx);
+/* Checks that the pool exists. */
+int mlx5_rmp_query(struct mlx5_ctx *ctx);
 int mlx5_resolve(struct nic_ctx *ctx, unsigned int n, const struct nic_addr *addrs, uint8_t traffic_class,
 		 struct nic_dc_peer *ret_peers, unsigned int *ret_n_done);
 
@@ -465,19 +478,9 @@ int mlx5_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *pee
 		 const struct nic_qp_params *params, unsigned int *ret_n_done);
 int mlx5_qp_modify(struct nic_ctx *ctx, uint32_t qpn, enum nic_qp_state state);
 int mlx5_qp_query(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_info *ret_info);
-/* The same without its counters, by one command. */
+/* The same without counters, by one command. */
 int mlx5_qp_ask(struct mlx5_ctx *ctx, struct mlx5_qp *qp, struct nic_qp_info *ret_info);
-/* Of an imported QP: its state, and why it is in ERR as far as its CQs still have it. */
+/* Reads the state of an imported QP, and the error of a QP in ERR if its CQs still have it. */
 int mlx5_qp_learn_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode opcode, enum nic_qp_state state);
-/* Syndrome of the error CQE at this index and whose it is; 0: it is none. */
-uint32_t mlx5_cq_error_at(const struct mlx5_cq *cq, uint64_t index, uint32_t *ret_qpn);
-/*
- * Up to which CQE the NIC has written, and how many before that, from `from_ci` on, can be read; 0 too where the CPU cannot, and
- * then *ret_end stays.
- */
-uint64_t mlx5_cq_look(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint32_t from_ci, uint64_t *ret_end);
-/* The word beside the QP's dbrec; 0 takes it back. The first one stays. */
-void mlx5_qp_tell_error(struct mlx5_qp *qp, uint32_t syndrome);
-
 #endif

@@ -121,10 +121,10 @@ static const struct nic_ops soft_ops = {
 	.ctx_unimport = soft_ctx_unimport,
 	.resume = soft_resume,
 	.rest = soft_rest,
-	/* It has no firmware to wait for: nothing is made in advance. */
-	.warm_set = nic_no_warm_set,
-	.warm_query = nic_no_warm_query,
-	.warm_step = nic_no_warm_step,
+	/* No firmware to wait for: no context pool. */
+	.ctx_pool_set = nic_no_ctx_pool_set,
+	.ctx_pool_query = nic_no_ctx_pool_query,
+	.ctx_pool_step = nic_no_ctx_pool_step,
 	.queues_take = nic_no_queues_take,
 };
 

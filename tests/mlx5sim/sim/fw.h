@@ -123,7 +123,7 @@ int fw_create_object(struct fw_cmd *cmd);
 #define FW_RTS2RTS_EXT_STREAM PRM_AT(0x890, 16)
 #define FW_RTS2RTS_EXT_BYTES 0x1d0u
 
-/* The fields that each command of the table takes. Ends with a zero. */
+/* Field tables of the structures in commands. Each ends with a zero. */
 extern const uint32_t fw_qp_fields[], fw_path_fields[], fw_cq_fields[], fw_mkey_fields[],
 	fw_dct_fields[], fw_wq_fields[];
 

@@ -95,21 +95,21 @@ int ibv_close_device(struct ibv_context *ibv)
 
 /* ---- the pool -------------------------------------------------------------------------------------------------------- */
 
-static struct nic_warm_info info_of(struct nic *nic)
+static struct nic_ctx_pool_info info_of(struct nic *nic)
 {
-	struct nic_warm_info info;
+	struct nic_ctx_pool_info info;
 
-	ASSERT_OK(nic->ops->warm_query(nic, &info));
+	ASSERT_OK(nic->ops->ctx_pool_query(nic, &info));
 	return info;
 }
 
-static void set_warm(struct nic *nic, unsigned int n_ctxs, unsigned int n_qps)
+static void set_pool(struct nic *nic, unsigned int n_ctxs, unsigned int n_qps)
 {
-	struct nic_warm_attr attr = {.n_ctxs = n_ctxs};
+	struct nic_ctx_pool_attr attr = {.n_ctxs = n_ctxs};
 
 	if (n_qps)
 		client_attr(&attr.queues, n_qps, 0);
-	ASSERT_OK(nic->ops->warm_set(nic, &attr));
+	ASSERT_OK(nic->ops->ctx_pool_set(nic, &attr));
 }
 
 static unsigned int work_off(struct nic *nic)
@@ -117,16 +117,16 @@ static unsigned int work_off(struct nic *nic)
 	unsigned int n = 0;
 	int r;
 
-	while ((r = nic->ops->warm_step(nic)) == 0)
+	while ((r = nic->ops->ctx_pool_step(nic)) == 0)
 		n++;
 	ASSERT_ERR(r, EAGAIN);
-	ASSERT_EQ(info_of(nic).todo, NIC_WARM_NOTHING);
+	ASSERT_EQ(info_of(nic).todo, NIC_CTX_POOL_NOTHING);
 	return n;
 }
 
 static void fill(struct nic *nic, unsigned int n_ctxs, unsigned int n_qps)
 {
-	set_warm(nic, n_ctxs, n_qps);
+	set_pool(nic, n_ctxs, n_qps);
 	work_off(nic);
 	ASSERT_EQ(info_of(nic).n_ready, n_ctxs);
 }
@@ -140,7 +140,7 @@ static int take(struct client *c, unsigned int n_qps)
 }
 
 /* As client_open() does it, without a command but for the region. */
-static void open_warm(struct client *c, struct nic *nic, uint64_t session_id, unsigned int n_qps)
+static void open_pooled(struct client *c, struct nic *nic, uint64_t session_id, unsigned int n_qps)
 {
 	client_open_ctx(c, nic, session_id);
 	ASSERT_OK(take(c, n_qps));
@@ -221,26 +221,26 @@ static void expect_new(struct client *c)
 
 TEST(a_context_of_the_pool_is_as_a_fresh_one)
 {
-	struct client warm, fresh;
+	struct client pooled, fresh;
 	struct rig rig;
 
 	rig_open_mlx5(&rig, 1, NULL);
 	fill(rig.nic[0], 1, 3);
-	open_warm(&warm, rig.nic[0], 7, 3);
+	open_pooled(&pooled, rig.nic[0], 7, 3);
 	client_open(&fresh, rig.nic[0], 8, 3);
-	ASSERT_EQ(warm.ctx->session_id, 7u);
-	ASSERT_EQ(warm.ctx->doorbell.mode, fresh.ctx->doorbell.mode);
-	ASSERT_EQ(warm.ctx->doorbell.register_offset, fresh.ctx->doorbell.register_offset);
-	ASSERT_EQ(warm.ctx->doorbell.wake_fd, -1);
-	expect_same_queues(&warm, &fresh);
-	expect_new(&warm);
-	client_connect(&warm, 0, &fresh, 0);
-	client_exercise(&warm, &fresh);
-	client_exercise(&fresh, &warm);
-	client_send_and_receive(&warm, &fresh);
-	client_send_and_receive(&fresh, &warm);
-	client_connect(&warm, 1, &warm, 2);
-	client_close(&warm);
+	ASSERT_EQ(pooled.ctx->session_id, 7u);
+	ASSERT_EQ(pooled.ctx->doorbell.mode, fresh.ctx->doorbell.mode);
+	ASSERT_EQ(pooled.ctx->doorbell.register_offset, fresh.ctx->doorbell.register_offset);
+	ASSERT_EQ(pooled.ctx->doorbell.wake_fd, -1);
+	expect_same_queues(&pooled, &fresh);
+	expect_new(&pooled);
+	client_connect(&pooled, 0, &fresh, 0);
+	client_exercise(&pooled, &fresh);
+	client_exercise(&fresh, &pooled);
+	client_send_and_receive(&pooled, &fresh);
+	client_send_and_receive(&fresh, &pooled);
+	client_connect(&pooled, 1, &pooled, 2);
+	client_close(&pooled);
 	client_close(&fresh);
 	rig_close(&rig);
 }
@@ -254,8 +254,8 @@ TEST(errors_of_queues_of_the_pool_are_told_to_their_session)
 
 	rig_open_mlx5(&rig, 1, NULL);
 	fill(rig.nic[0], 2, 1);
-	open_warm(&a, rig.nic[0], 21, 1);
-	open_warm(&b, rig.nic[0], 22, 1);
+	open_pooled(&a, rig.nic[0], 21, 1);
+	open_pooled(&b, rig.nic[0], 22, 1);
 	client_connect(&a, 0, &b, 0);
 	b.mr->rkey ^= 0x5500;
 	client_post_write(&a, 0, 0, &b, 0, 64);
@@ -286,7 +286,7 @@ TEST(doorbell_mode_cpu_rings_queues_of_the_pool)
 	client_open_ctx_as(&a, rig.nic[0], 1, NIC_DOORBELL_CPU);
 	ASSERT_OK(take(&a, 1));
 	client_reg(&a);
-	open_warm(&b, rig.nic[0], 2, 1);
+	open_pooled(&b, rig.nic[0], 2, 1);
 	ASSERT_EQ(a.ctx->doorbell.mode, NIC_DOORBELL_CPU);
 	ASSERT_EQ(b.ctx->doorbell.mode, NIC_DOORBELL_UAR_MMAP);
 	client_connect(&a, 0, &b, 0);
@@ -362,7 +362,7 @@ TEST(what_was_handed_out_is_never_handed_out_again)
 	fill(rig.nic[0], 3, 2);
 	ASSERT_EQ(n_opened - had, 3u);
 	for (int i = 0; i < 3; i++)
-		open_warm(&c[i], rig.nic[0], 1 + (uint64_t)i, 2);
+		open_pooled(&c[i], rig.nic[0], 1 + (uint64_t)i, 2);
 	ASSERT_EQ(info_of(rig.nic[0]).n_ready, 0u);
 	for (int i = 0; i < 3; i++) {
 		const struct client *other = &c[(i + 1) % 3];
@@ -399,7 +399,7 @@ static void *refill(void *arg)
 	struct crowd *crowd = arg;
 
 	while (!__atomic_load_n(&crowd->over, __ATOMIC_ACQUIRE))
-		if (crowd->nic->ops->warm_step(crowd->nic) < 0)
+		if (crowd->nic->ops->ctx_pool_step(crowd->nic) < 0)
 			nanosleep(&pause, NULL);
 	return NULL;
 }
@@ -423,7 +423,7 @@ static void *come_and_go(void *arg)
 
 TEST(sessions_take_while_a_thread_refills)
 {
-	struct nic_warm_info info;
+	struct nic_ctx_pool_info info;
 	struct crowd crowd = {0};
 	pthread_t filler, threads[4];
 	struct rig rig;
@@ -456,7 +456,7 @@ TEST(an_empty_pool_is_no_obstacle)
 
 	rig_open_mlx5(&rig, 1, NULL);
 	fill(rig.nic[0], 1, 1);
-	open_warm(&a, rig.nic[0], 1, 1);
+	open_pooled(&a, rig.nic[0], 1, 1);
 	client_open_ctx(&b, rig.nic[0], 2);
 	ASSERT_EQ(info_of(rig.nic[0]).missed_empty, 1u);
 	ASSERT_ERR(take(&b, 1), ENOENT);
@@ -517,7 +517,7 @@ TEST(rights_of_peers_are_those_of_the_request)
 
 	rig_open_mlx5(&rig, 1, NULL);
 	fill(rig.nic[0], 2, 1);
-	open_warm(&a, rig.nic[0], 1, 1);
+	open_pooled(&a, rig.nic[0], 1, 1);
 	client_open_ctx(&b, rig.nic[0], 2);
 	client_attr(&attr, 1, NIC_QP_GPU_DRIVEN);
 	attr.qps[0].access = NIC_ACCESS_REMOTE_READ;
@@ -585,26 +585,26 @@ TEST(queues_that_were_not_handed_out_have_no_number)
 
 TEST(the_pool_follows_its_settings)
 {
-	struct nic_warm_attr attr = {.n_ctxs = 1};
+	struct nic_ctx_pool_attr attr = {.n_ctxs = 1};
 	struct client c;
 	struct rig rig;
 
 	rig_open_mlx5(&rig, 1, NULL);
-	ASSERT_EQ(info_of(rig.nic[0]).todo, NIC_WARM_NOTHING);
-	ASSERT_ERR(rig.nic[0]->ops->warm_step(rig.nic[0]), EAGAIN);
+	ASSERT_EQ(info_of(rig.nic[0]).todo, NIC_CTX_POOL_NOTHING);
+	ASSERT_ERR(rig.nic[0]->ops->ctx_pool_step(rig.nic[0]), EAGAIN);
 	fill(rig.nic[0], 3, 1);
 	/* The same again changes nothing. */
-	set_warm(rig.nic[0], 3, 1);
+	set_pool(rig.nic[0], 3, 1);
 	ASSERT_EQ(work_off(rig.nic[0]), 0u);
-	set_warm(rig.nic[0], 1, 1);
+	set_pool(rig.nic[0], 1, 1);
 	ASSERT_EQ(info_of(rig.nic[0]).n_ready, 1u);
-	ASSERT_EQ(info_of(rig.nic[0]).todo, NIC_WARM_DESTROY);
+	ASSERT_EQ(info_of(rig.nic[0]).todo, NIC_CTX_POOL_DESTROY);
 	ASSERT_EQ(work_off(rig.nic[0]), 2u);
 	/* Another shape: none of before is handed out. */
-	set_warm(rig.nic[0], 1, 4);
+	set_pool(rig.nic[0], 1, 4);
 	ASSERT_EQ(info_of(rig.nic[0]).n_ready, 0u);
 	ASSERT_EQ(work_off(rig.nic[0]), 2u);
-	open_warm(&c, rig.nic[0], 1, 4);
+	open_pooled(&c, rig.nic[0], 1, 4);
 	client_close(&c);
 	/* Contexts alone. */
 	fill(rig.nic[0], 1, 0);
@@ -612,16 +612,16 @@ TEST(the_pool_follows_its_settings)
 	ASSERT_ERR(take(&c, 1), ENOENT);
 	ASSERT_EQ(info_of(rig.nic[0]).missed_shape, 0u);
 	client_close(&c);
-	set_warm(rig.nic[0], 0, 0);
+	set_pool(rig.nic[0], 0, 0);
 	work_off(rig.nic[0]);
 	ASSERT_EQ(info_of(rig.nic[0]).n_ready, 0u);
 	/* Queues that make no sense, and such as belong to a request. */
 	client_attr(&attr.queues, 1, 0);
 	attr.queues.qps[0].log2_sq_wqebbs = 16;
-	ASSERT_ERR(rig.nic[0]->ops->warm_set(rig.nic[0], &attr), EINVAL);
+	ASSERT_ERR(rig.nic[0]->ops->ctx_pool_set(rig.nic[0], &attr), EINVAL);
 	client_attr(&attr.queues, 1, 0);
 	attr.queues.qps[0].type = NIC_QP_DCI;
-	ASSERT_ERR(rig.nic[0]->ops->warm_set(rig.nic[0], &attr), EINVAL);
+	ASSERT_ERR(rig.nic[0]->ops->ctx_pool_set(rig.nic[0], &attr), EINVAL);
 	rig_close(&rig);
 	ASSERT_EQ(n_opened, n_closed);
 }
@@ -630,17 +630,17 @@ TEST(the_pool_follows_its_settings)
 TEST(what_cannot_be_made_leaves_nothing_and_fails_no_session)
 {
 	unsigned int n_failed = 0;
-	struct nic_warm_info info;
+	struct nic_ctx_pool_info info;
 	struct client c;
 	struct rig rig;
 	int r;
 
 	rig_open_mlx5(&rig, 1, NULL);
-	set_warm(rig.nic[0], 1, 2);
+	set_pool(rig.nic[0], 1, 2);
 	do {
 		n_left = n_failed;
 		is_failing = true;
-		r = rig.nic[0]->ops->warm_step(rig.nic[0]);
+		r = rig.nic[0]->ops->ctx_pool_step(rig.nic[0]);
 		is_failing = false;
 		info = info_of(rig.nic[0]);
 		n_failed += r < 0;
@@ -652,7 +652,7 @@ TEST(what_cannot_be_made_leaves_nothing_and_fails_no_session)
 	} while (r < 0);
 	/* The page; where objects are made by own calls also counters, memory, and a CQ and a QP twice. */
 	ASSERT(n_failed == 1 || n_failed == 7);
-	open_warm(&c, rig.nic[0], 1, 2);
+	open_pooled(&c, rig.nic[0], 1, 2);
 	client_close(&c);
 	rig_close(&rig);
 	ASSERT_EQ(n_opened, n_closed);
@@ -664,10 +664,10 @@ TEST(a_session_comes_while_the_pool_fails)
 	struct rig rig;
 
 	rig_open_mlx5(&rig, 1, NULL);
-	set_warm(rig.nic[0], 1, 2);
+	set_pool(rig.nic[0], 1, 2);
 	n_left = 0;
 	is_failing = true;
-	rig.nic[0]->ops->warm_step(rig.nic[0]);
+	rig.nic[0]->ops->ctx_pool_step(rig.nic[0]);
 	is_failing = false;
 	client_open(&c, rig.nic[0], 1, 1);
 	client_connect(&c, 0, &c, 0);
@@ -710,14 +710,14 @@ TEST(addresses_are_those_of_the_day_they_are_handed_out)
 	fill(rig.nic[0], 2, 1);
 	sim_nic_happen("gid-gone 0");
 	wait_gid(rig.nic[0], before, now);
-	open_warm(&c, rig.nic[0], 1, 1);
+	open_pooled(&c, rig.nic[0], 1, 1);
 	ASSERT_MEMEQ(c.queues->layout.qps[0].addr.gid, now, 16);
 	client_connect(&c, 0, &c, 0);
 	client_exercise(&c, &c);
 	client_close(&c);
 	sim_nic_happen("gid-back 0");
 	wait_gid(rig.nic[0], now, before);
-	open_warm(&c, rig.nic[0], 2, 1);
+	open_pooled(&c, rig.nic[0], 2, 1);
 	ASSERT_MEMEQ(c.queues->layout.qps[0].addr.gid, before, 16);
 	client_connect(&c, 0, &c, 0);
 	client_exercise(&c, &c);
@@ -745,9 +745,9 @@ TEST(a_lost_nic_drops_its_pool_and_one_that_returns_has_a_new_one)
 	ASSERT_EQ(n_closed - closed, 3u);
 	sim_nic_happen("return 0");
 	wait_event(rig.nic[0], NIC_EVENT_RETURNED, &event);
-	ASSERT_EQ(info_of(rig.nic[0]).todo, NIC_WARM_MAKE);
+	ASSERT_EQ(info_of(rig.nic[0]).todo, NIC_CTX_POOL_MAKE);
 	ASSERT_EQ(work_off(rig.nic[0]), 3u);
-	open_warm(&c, rig.nic[0], 1, 2);
+	open_pooled(&c, rig.nic[0], 1, 2);
 	client_connect(&c, 0, &c, 1);
 	client_exercise(&c, &c);
 	client_close(&c);

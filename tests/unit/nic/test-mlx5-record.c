@@ -313,7 +313,7 @@ TEST(what_is_gone_has_a_place_and_no_name)
 
 /* ---- dynamic connections ----------------------------------------------------------------------------------------- */
 
-/* The sample with a DCI and a DCT in place of its QPs, and the pool that the latter needs. */
+/* The sample with a DCI and a DCT in place of its QPs, and the receive memory pool that the latter needs. */
 static void make_dynamic(struct nic_qp kept[2])
 {
 	kept[0] = qps[0][0];
@@ -323,20 +323,20 @@ static void make_dynamic(struct nic_qp kept[2])
 	qps[1][0].type = NIC_QP_DCT;
 	qps[1][0].log2_sq_wqebbs = 0;
 	qps[1][0].addr.dc_key = 0x1122334455667788u;
-	sample.has_pool = true;
-	sample.pool_umem = (struct mlx5_object_record){.number = 0x902, .handle = 9};
-	sample.pool = (struct mlx5_object_record){.number = 0x12, .handle = 10};
+	sample.has_rmp = true;
+	sample.rmp_umem = (struct mlx5_object_record){.number = 0x902, .handle = 9};
+	sample.rmp = (struct mlx5_object_record){.number = 0x12, .handle = 10};
 }
 
 static void make_plain(const struct nic_qp kept[2])
 {
 	qps[0][0] = kept[0];
 	qps[1][0] = kept[1];
-	sample.has_pool = false;
-	sample.pool = sample.pool_umem = (struct mlx5_object_record){0};
+	sample.has_rmp = false;
+	sample.rmp = sample.rmp_umem = (struct mlx5_object_record){0};
 }
 
-TEST(dcis_and_dcts_come_back_with_key_and_pool)
+TEST(dcis_and_dcts_come_back_with_key_and_rmp)
 {
 	struct mlx5_record record;
 	struct nic_qp kept[2];
@@ -350,9 +350,9 @@ TEST(dcis_and_dcts_come_back_with_key_and_pool)
 	ASSERT_EQ(record.batches[1].layout.qps[0].type, NIC_QP_DCT);
 	ASSERT_EQ(record.batches[1].layout.qps[0].addr.qp_type, NIC_QP_DCT);
 	ASSERT_EQ(record.batches[1].layout.qps[0].addr.dc_key, 0x1122334455667788u);
-	ASSERT(record.has_pool);
-	ASSERT_EQ(record.pool_umem.handle, 9u);
-	ASSERT_EQ(record.pool.number, 0x12u);
+	ASSERT(record.has_rmp);
+	ASSERT_EQ(record.rmp_umem.handle, 9u);
+	ASSERT_EQ(record.rmp.number, 0x12u);
 	mlx5_record_deinit(&record);
 	free(data);
 	make_plain(kept);
@@ -364,8 +364,8 @@ TEST(dcis_and_dcts_that_cannot_be_are_refused)
 
 	make_dynamic(kept);
 	ASSERT_OK(AFTER(qps[0][0].access, 0));
-	ASSERT_ERR(AFTER(sample.has_pool, false), EINVAL);
-	ASSERT_ERR(AFTER(sample.pool.number, 1u << 24), EINVAL);
+	ASSERT_ERR(AFTER(sample.has_rmp, false), EINVAL);
+	ASSERT_ERR(AFTER(sample.rmp.number, 1u << 24), EINVAL);
 	ASSERT_ERR(AFTER(qps[0][0].n_rq_wqes, 16), EINVAL);
 	ASSERT_ERR(AFTER(qps[0][0].addr.dc_key, 1), EINVAL);
 	ASSERT_ERR(AFTER(qps[1][0].log2_sq_wqebbs, 5), EINVAL);

@@ -474,14 +474,14 @@ static void daemon_that_hears_on(struct life *life, const struct nic_kept *kept)
 /* Contexts in advance, one of which is handed out with a batch that nobody has taken yet. */
 static void daemon_with_a_pool(struct life *life)
 {
-	struct nic_warm_attr attr = {.n_ctxs = 3};
+	struct nic_ctx_pool_attr attr = {.n_ctxs = 3};
 	struct nic *nic;
 
 	rig_open_mlx5(&life->rig, 1, NULL);
 	nic = life->rig.nic[0];
 	client_attr(&attr.queues, 2, 0);
-	ASSERT_OK(nic->ops->warm_set(nic, &attr));
-	while (nic->ops->warm_step(nic) == 0)
+	ASSERT_OK(nic->ops->ctx_pool_set(nic, &attr));
+	while (nic->ops->ctx_pool_step(nic) == 0)
 		;
 	open_ctx(life);
 	ASSERT_EQ(kernel_objects(command_fd(life), MLX5_IB_OBJECT_DEVX_UMEM), 1);
@@ -694,7 +694,7 @@ TEST(a_doorbell_that_was_heard_and_not_rung_is_rung_by_the_next)
 	live_twice(NIC_DOORBELL_CPU, daemon_that_hears_and_dies, daemon_that_hears_on);
 }
 
-TEST(contexts_in_advance_go_with_their_daemon_and_a_spare_batch_at_the_import)
+TEST(pooled_contexts_end_with_their_daemon_and_a_pooled_batch_at_the_import)
 {
 	live_twice(NIC_DOORBELL_UAR_MMAP, daemon_with_a_pool, daemon_after_a_pool);
 }

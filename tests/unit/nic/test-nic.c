@@ -8,9 +8,9 @@
 TEST(what_a_backend_does_not_offer_is_refused_as_the_slot_says)
 {
 	ASSERT_ERR(nic_no_port_set(NULL, NIC_PORT_DOWN), EOPNOTSUPP);
-	ASSERT_ERR(nic_no_warm_set(NULL, NULL), EOPNOTSUPP);
-	ASSERT_ERR(nic_no_warm_query(NULL, NULL), EOPNOTSUPP);
-	ASSERT_ERR(nic_no_warm_step(NULL), EAGAIN);
+	ASSERT_ERR(nic_no_ctx_pool_set(NULL, NULL), EOPNOTSUPP);
+	ASSERT_ERR(nic_no_ctx_pool_query(NULL, NULL), EOPNOTSUPP);
+	ASSERT_ERR(nic_no_ctx_pool_step(NULL), EAGAIN);
 	ASSERT_ERR(nic_no_queues_take(NULL, NULL, NULL, NULL), ENOENT);
 	nic_no_ctx_look(NULL);
 }

@@ -339,17 +339,17 @@ static void fake_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec)
 		nanosleep(&ts, NULL);
 }
 
-static int fake_warm_set(struct nic *nic, const struct nic_warm_attr *attr)
+static int fake_ctx_pool_set(struct nic *nic, const struct nic_ctx_pool_attr *attr)
 {
 	return -EOPNOTSUPP;
 }
 
-static int fake_warm_query(struct nic *nic, struct nic_warm_info *ret_info)
+static int fake_ctx_pool_query(struct nic *nic, struct nic_ctx_pool_info *ret_info)
 {
 	return -EOPNOTSUPP;
 }
 
-static int fake_warm_step(struct nic *nic)
+static int fake_ctx_pool_step(struct nic *nic)
 {
 	return -EAGAIN;
 }
@@ -389,9 +389,9 @@ static const struct nic_ops fake_ops = {
 	.ctx_unimport = fake_ctx_unimport,
 	.resume = fake_resume,
 	.rest = nic_no_rest,
-	.warm_set = fake_warm_set,
-	.warm_query = fake_warm_query,
-	.warm_step = fake_warm_step,
+	.ctx_pool_set = fake_ctx_pool_set,
+	.ctx_pool_query = fake_ctx_pool_query,
+	.ctx_pool_step = fake_ctx_pool_step,
 	.queues_take = fake_queues_take,
 };
 
