@@ -54,8 +54,6 @@
 #define PATIENCE_NSEC (60 * NSEC_PER_SEC)
 /* A user may leave at most 1/8 of the in-flight descriptor limit unread, plus one session's worth. */
 #define INFLIGHT_SHARE 8u
-/* For long requests if no NIC blocks: one user never occupies both. */
-#define SOFT_WORKERS 2u
 
 struct daemon {
 	struct settings *settings;
@@ -127,6 +125,16 @@ static void on_work(void *arg, struct work *work)
 	struct daemon *daemon = arg;
 
 	workers_submit(daemon->workers, work);
+}
+
+/* How long the control thread waits for what is quick where nobody stalls; in all a tenth of its time. */
+#define RUN_PATIENCE_NSEC (20 * NSEC_PER_MSEC)
+
+static bool on_run(void *arg, struct work *work)
+{
+	struct daemon *daemon = arg;
+
+	return workers_run(daemon->workers, work, RUN_PATIENCE_NSEC);
 }
 
 /* ---- NICs ------------------------------------------------------------------------------------------------------- */
@@ -263,6 +271,7 @@ static int make_registry(struct daemon *daemon)
 			.note = on_note,
 			.attention = on_attention,
 			.work = on_work,
+			.run = on_run,
 		},
 	};
 	int r;
@@ -375,7 +384,7 @@ static int make_workers(struct daemon *daemon)
 {
 	const struct workers_attr attr = {
 		.loop = daemon->loop,
-		.n_threads = daemon->registry.blocks ? (unsigned int)daemon->settings->worker_threads : SOFT_WORKERS,
+		.n_threads = (unsigned int)daemon->settings->worker_threads,
 		.activity = on_activity,
 		.activity_arg = daemon,
 	};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Command line, exit status, and a start with wrong settings. */
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,21 @@
 #include "proto/base/cleanup.h"
 
 #define EXIT_USAGE 2
+
+/*
+ * The kernel maps, unmaps and extends memory of a process under one lock, and a user whose memory is being mapped can make it wait
+ * there for seconds. A thread that wants a few bytes meanwhile finds them in the heap.
+ */
+#define HEAP_IN_ADVANCE (1 << 20) /* for each heap: the threads have several */
+#define HEAP_KEPT (64 << 20) /* before any is given back */
+#define LARGEST_IN_HEAP (16 << 20)
+
+static void keep_heap(void)
+{
+	mallopt(M_TOP_PAD, HEAP_IN_ADVANCE);
+	mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);
+	mallopt(M_MMAP_THRESHOLD, LARGEST_IN_HEAP);
+}
 
 /* Clients cannot wait until an administrator corrects the settings, so each gets the reason. */
 static int give_up(int listener, const char *why)
@@ -94,6 +110,7 @@ int main(int argc, char **argv)
 	struct settings_source source = {argv, SHMD_SYSCONFDIR "/shmemd/shmemd.conf", NULL, NULL};
 	enum settings_action action = SETTINGS_RUN;
 
+	keep_heap();
 	if (settings_load(&settings, &source, &action, &error) < 0) {
 		if (!fdstore_has_sessions() || hold(&settings, &source, &error, &trouble) < 0)
 			return fail_settings(action, &error);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads that wait for firmware in place of the control thread. */
+/* Threads that wait for firmware, and for users who stall, in place of the control thread. */
 #ifndef SHMEMD_WORKERS_H
 #define SHMEMD_WORKERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/loop.h"
@@ -12,7 +13,7 @@ struct workers;
 
 struct workers_attr {
 	struct loop *loop;
-	unsigned int n_threads; /* at least 1 */
+	unsigned int n_threads; /* at least 1; for users who stall there are more */
 	void (*activity)(void *arg); /* after works were done */
 	void *activity_arg;
 };
@@ -24,6 +25,11 @@ struct workers *workers_free(struct workers *workers);
 
 /* Users who have equally many under way take turns; each one's works run in their order. The loop calls its done. */
 void workers_submit(struct workers *workers, struct work *work);
+/*
+ * The same, and wait for it: at most so long, in all a tenth of the time that passes, and not at all behind a work of its user
+ * that stalls. True: it has run, and its done is not called.
+ */
+bool workers_run(struct workers *workers, struct work *work, uint64_t most_nsec);
 /*
  * Without the loop: until nothing is under way, also of what comes up meanwhile. -ETIMEDOUT: nothing was done for
  * patience_nsec; -ETIME: most_nsec are over.

@@ -535,6 +535,13 @@ void engine_counters(struct engine *engine, struct engine_qp_counters *ret_count
 struct list *engine_packet_link(struct engine_packet *pkt);
 struct engine_packet *engine_packet_from_link(struct list *link);
 struct engine_packet *engine_packet_free(struct engine_packet *pkt); /* any thread */
+/* Whom it is for, where one address has several engines. */
+uint32_t engine_packet_dest_qpn(const struct engine_packet *pkt);
+/*
+ * Take along what the packet names by reference, as far as the CPU reaches it, so that who receives it touches no memory of
+ * its sender. `engine` is the sender. -ENOMEM.
+ */
+int engine_packet_own_payload(struct engine *engine, struct engine_packet *pkt);
 /* For counters and fault injection by the owner: payload bytes carried, and a writable view when inline. */
 uint32_t engine_packet_payload_bytes(const struct engine_packet *pkt);
 

@@ -211,3 +211,65 @@ uint32_t engine_packet_payload_bytes(const struct engine_packet *pkt)
 {
 	return pkt->payload_bytes;
 }
+
+uint32_t engine_packet_dest_qpn(const struct engine_packet *pkt)
+{
+	return pkt->dest_qpn;
+}
+
+/* ---- payload that travels in the packet ----------------------------------------------------------------------------- */
+
+struct own_mem {
+	struct engine_mem base;
+	uint8_t data[];
+};
+
+static void *own_pointer(struct engine_mem *mem, uint64_t offset, size_t bytes)
+{
+	return container_of(mem, struct own_mem, base)->data + offset;
+}
+
+static void own_free(struct engine_mem *mem)
+{
+	free(container_of(mem, struct own_mem, base));
+}
+
+static const struct engine_mem_ops own_ops = {.pointer = own_pointer, .free = own_free};
+
+static bool can_be_read(const struct engine_packet *pkt)
+{
+	for (uint32_t i = 0; i < pkt->n_segs; i++)
+		if (!span_pointer(&pkt->segs[i]))
+			return false;
+	return true;
+}
+
+static void gather(const struct engine_packet *pkt, uint8_t *to)
+{
+	for (uint32_t i = 0; i < pkt->n_segs; i++) {
+		copy_bytes(to, span_pointer(&pkt->segs[i]), pkt->segs[i].bytes);
+		to += pkt->segs[i].bytes;
+	}
+}
+
+int engine_packet_own_payload(struct engine *engine, struct engine_packet *pkt)
+{
+	struct mem_span span = {.bytes = pkt->payload_bytes};
+	struct own_mem *own;
+
+	if (!pkt->n_segs || !can_be_read(pkt))
+		return 0;
+	/* bounded: a packet's payload is at most a chunk. */
+	own = malloc(sizeof(*own) + pkt->payload_bytes);
+	if (!own)
+		return -ENOMEM;
+	engine_mem_init(&own->base, &own_ops, pkt->payload_bytes);
+	gather(pkt, own->data);
+	engine->moved_bytes += pkt->payload_bytes;
+	packet_drop_payload(pkt);
+	span.mem = &own->base;
+	pkt->segs[0] = span;
+	pkt->n_segs = 1;
+	pkt->payload_bytes = span.bytes;
+	return 0;
+}

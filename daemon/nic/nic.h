@@ -9,11 +9,13 @@
  * Threads: operations on a context are called by one thread at a time for that context; contexts are independent.
  * queues_create fills rings of CQs: a worker calls it for large ones, and for those in a client's memory, on any NIC.
  * Where nic->blocks is set they may take as long as a firmware command does; so may query and ctx_pool_step, each by one thread
- * at a time, and ctx_open and ctx_import, by several at once. All others on `struct nic` itself are called from the control thread only
+ * at a time, and ctx_open and ctx_import, by several at once. Where nic->stalls is set, operations on a context, ctx_open and
+ * ctx_import may take as long as its user likes, and qp_query and queues_read say -EBUSY when they are not answered; ctx_counters
+ * then tells what it told last. All others on `struct nic` itself are called from the control thread only
  * and never block. Backends never call back; asynchronous news are read from nic->event_fd.
  *
  * Errors are negative errno: -EOPNOTSUPP not offered by this backend (memory kinds: see accepted_kinds),
- * -EINVAL an argument, -ENOSPC a limit of the NIC, -EBUSY still in use, -ENODEV the NIC is gone, -EPERM not
+ * -EINVAL an argument, -ENOSPC a limit of the NIC, -EUSERS as many users as it serves, -EBUSY still in use, -ENODEV the NIC is gone, -EPERM not
  * allowed, -EBADF a descriptor that is not what it claims, -EIO the hardware answered nonsense.
  */
 #ifndef SHMEMD_NIC_H
@@ -357,6 +359,7 @@ struct nic_doorbell {
 
 struct nic_ctx_attr {
 	uint64_t session_id; /* for logs and names */
+	uint32_t uid; /* whose context it is: users who do not trust each other have different ones */
 	enum nic_doorbell_mode doorbell;
 	int health_fd; /* session's struct shmd_health_page memfd, borrowed */
 	bool is_kept; /* descriptors outlive the daemon: ctx_keep will be asked. Contexts that are not kept pay nothing for it */
@@ -366,6 +369,7 @@ struct nic_ctx_attr {
 struct nic_ctx {
 	struct nic *nic;
 	struct nic_doorbell doorbell;
+	uint64_t patience_nsec; /* the caller's: how long a NIC that stalls is asked by those that may say -EBUSY; 0: as the backend likes */
 	uint32_t client_pd; /* constant: for who got its command descriptor, the kernel's handle of its PD + 1; 0: nobody did */
 	uint64_t session_id;
 };
@@ -625,6 +629,7 @@ struct nic {
 	char name[NIC_NAME_BYTES];
 	int event_fd; /* readable while next_event has something; -1: none */
 	bool blocks; /* operations wait for firmware: they are not for the control thread */
+	bool stalls; /* operations on contexts wait for as long as memory of their user makes a data thread sleep; others never do */
 	unsigned int maps_per_ctx; /* most memory mappings of the process that an open context has */
 	bool keeps_memory; /* ctx_import needs the memory of every region and of every batch */
 	bool records_states; /* the records of batches have the states of their QPs */
@@ -635,6 +640,12 @@ struct nic {
 static inline int nic_query(struct nic *nic, struct nic_info *ret_info)
 {
 	return nic->ops->query(nic, ret_info);
+}
+
+/* Are operations on its contexts for other threads than the control thread? */
+static inline bool nic_takes_time(const struct nic *nic)
+{
+	return nic->blocks || nic->stalls;
 }
 
 /* ---- backends ------------------------------------------------------------------------------------------------------ */

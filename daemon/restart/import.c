@@ -141,7 +141,7 @@ static int prepare_import(struct import *a, unsigned int i, struct import_nic *i
 
 	*import = (struct import_nic){
 		.attr = {
-			.ctx = {.session_id = a->session->id, .doorbell = a->nics[i]->doorbell,
+			.ctx = {.session_id = a->session->id, .uid = a->session->identity.uid, .doorbell = a->nics[i]->doorbell,
 				.health_fd = a->session->health_fd, .is_kept = true},
 		},
 		.mr_fds = calloc((size_t)a->n_mrs + 1, sizeof(int)),

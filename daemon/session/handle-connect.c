@@ -248,6 +248,10 @@ static int finish_query(struct request *req)
 	const struct nic_qp_info *info = &op->info;
 	struct msg_qp_query_rep *rep = &req->rep->qp_query_rep;
 
+	if (op->r == -EBUSY)
+		return request_fail(req, SHMD_STATUS_BUSY,
+				    "%s waits for memory of yours, or gets no CPU: ask again, and leave memory alone that it uses",
+				    op->nic->rnic->info.name);
 	if (op->r < 0)
 		return op->r;
 	qp_cache_set_info(op->nic, op->qpn, info);
@@ -277,7 +281,7 @@ int handle_qp_query(struct request *req)
 	if (!op)
 		return -ENOMEM;
 	*op = (struct one_qp){.nic = nic, .qpn = query->qpn};
-	return request_work(req, nic->rnic->nic->blocks, run_query, finish_query);
+	return request_work(req, nic_takes_time(nic->rnic->nic), run_query, finish_query);
 }
 
 /* ---- counters of the session ------------------------------------------------------------------------------------- */

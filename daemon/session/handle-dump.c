@@ -229,6 +229,9 @@ static int finish_dump(struct request *req)
 {
 	const struct dump *dump = req->op;
 
+	if (dump->r == -EBUSY)
+		return request_fail(req, SHMD_STATUS_BUSY, "the NIC waits for memory of session %" PRIu64 ", or gets no CPU: ask again",
+				    dump->session->id);
 	return dump->r;
 }
 
@@ -254,5 +257,5 @@ int handle_queue_dump(struct request *req)
 		return request_fail(req, SHMD_STATUS_BUSY, "%s carries out another request of session %" PRIu64,
 				    rnic->info.name, dump->session->id);
 	req->rep->kind = MSG_QUEUE_DUMP_REP;
-	return request_work(req, rnic->nic->blocks, run_dump, finish_dump);
+	return request_work(req, nic_takes_time(rnic->nic), run_dump, finish_dump);
 }

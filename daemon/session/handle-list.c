@@ -19,6 +19,16 @@
 #include "daemon/session/list-items.h"
 #include "daemon/session/qp-cache.h"
 #include "daemon/session/unmanaged.h"
+#include "proto/base/nsec.h"
+
+/* Sessions of others are held meanwhile, and wait: a NIC at one user's memory is asked for no longer than this. */
+#define PATIENCE_NSEC (10 * NSEC_PER_MSEC)
+
+/* One that has ended waits to be torn down, and is shown as it is known. */
+static bool may_ask(struct request *req, struct session *session)
+{
+	return !session->ended && request_hold(req, session);
+}
 
 /* ---- cursors ---------------------------------------------------------------------------------------------------- */
 
@@ -80,13 +90,25 @@ struct session_page {
 	} asks[MSG_FULL_SESSION_ITEMS];
 };
 
+static void set_patience(struct session *session, uint64_t nsec)
+{
+	for (unsigned int i = 0; i < session->n_nics; i++)
+		session->nics[i]->ctx->patience_nsec = nsec;
+}
+
 static void ask_sessions(struct request *req)
 {
 	struct session_page *page = req->op;
 
-	for (unsigned int i = 0; i < page->n; i++)
-		if (page->asks[i].held)
-			page->asks[i].r = session_counters(page->asks[i].session, &page->asks[i].counters);
+	for (unsigned int i = 0; i < page->n; i++) {
+		struct session *session = page->asks[i].session;
+
+		if (!page->asks[i].held)
+			continue;
+		set_patience(session, PATIENCE_NSEC);
+		page->asks[i].r = session_counters(session, &page->asks[i].counters);
+		set_patience(session, 0);
+	}
 }
 
 static int finish_sessions(struct request *req)
@@ -109,7 +131,7 @@ static void add_ask(struct request *req, struct session_page *page, struct sessi
 {
 	page->asks[page->n].session = session;
 	/* One without NICs has nothing to ask, and goes on. */
-	page->asks[page->n].held = session->n_nics > 0 && request_hold(req, session);
+	page->asks[page->n].held = session->n_nics > 0 && may_ask(req, session);
 	page->asks[page->n].counters = session->counters;
 	page->n++;
 }
@@ -156,8 +178,11 @@ static void ask_qps(struct request *req)
 	for (unsigned int i = 0; i < page->n; i++) {
 		struct nic_ctx *ctx = page->asks[i].held ? page->asks[i].queues->nic->ctx : NULL;
 
-		if (ctx)
-			ctx->nic->ops->qp_query(ctx, page->asks[i].qp->qpn, &page->asks[i].info);
+		if (!ctx)
+			continue;
+		ctx->patience_nsec = PATIENCE_NSEC;
+		ctx->nic->ops->qp_query(ctx, page->asks[i].qp->qpn, &page->asks[i].info);
+		ctx->patience_nsec = 0;
 	}
 }
 
@@ -184,7 +209,7 @@ static int list_batch(struct request *req, struct session *session, struct resou
 	const struct nic_layout *layout = queues->leaving ? NULL : &queues->queues->layout;
 	struct msg_list_rep *rep = &req->rep->list_rep;
 	struct qp_page *page = req->op;
-	bool held = request_hold(req, session);
+	bool held = may_ask(req, session);
 
 	for (; layout && cursor->item < layout->n_qps; cursor->item++) {
 		const struct session_qp *known = &queues->qps[cursor->item];

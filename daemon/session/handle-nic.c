@@ -205,14 +205,24 @@ static void run_open(struct request *req)
 		op->nic->ctx = nic->ops->ctx_close(op->nic->ctx);
 }
 
-/* Its client can poll it: the last close of an eventfd takes a lock of whoever does. */
-static int attach_wake(struct session *session, struct session_nic *nic)
+/*
+ * The client can poll it, and the last close of an eventfd takes a lock of everybody who does. The teardown closes the context of
+ * a session for which this fails: here the control thread would wait for it.
+ */
+static int attach_wake(struct session *session, const struct session_nic *nic)
 {
 	int r = session_attach(session, nic->ctx->doorbell.wake_fd, true);
 
 	if (r < 0)
-		nic->ctx = nic->ctx->nic->ops->ctx_close(nic->ctx);
+		session_end(session, SHMD_STATUS_NO_MEMORY, "no memory for the wake descriptor: %s", strerror(-r));
 	return r;
+}
+
+static int refuse_open(struct request *req, const struct session_nic *nic, int r)
+{
+	return r == -EUSERS ? request_fail(req, SHMD_STATUS_NIC_LIMIT, "%s serves as many users as it can at once",
+					   nic->rnic->info.name)
+			    : r;
 }
 
 static int finish_open(struct request *req)
@@ -220,13 +230,19 @@ static int finish_open(struct request *req)
 	struct msg_nic_open_rep *rep = &req->rep->nic_open_rep;
 	struct session *session = req->session;
 	struct open *op = req->op;
-	_cleanup_(session_nic_freep) struct session_nic *nic = op->nic;
+	struct session_nic *nic = op->nic;
+	int r;
 
-	if (op->r == 0)
-		op->r = attach_wake(session, nic);
-	if (op->r < 0)
-		return op->r;
+	if (op->r < 0) {
+		r = refuse_open(req, nic, op->r);
+		session_nic_free(nic);
+		return r;
+	}
 	nic->index = session->n_nics;
+	session->nics[session->n_nics++] = nic;
+	r = attach_wake(session, nic);
+	if (r < 0)
+		return r;
 	set_doorbell(nic,
 		     req->msg->nic_open_req.doorbell == NIC_DOORBELL_AUTO && op->attr.doorbell == NIC_DOORBELL_CPU
 			     ? "shmemd is set to doorbell = cpu" : nic->ctx->doorbell.reason);
@@ -236,10 +252,9 @@ static int finish_open(struct request *req)
 		     rep->reason[0] ? ": " : "", rep->reason);
 	/* Opened by name while the port is down: the event was before this session's time. */
 	session_health_port(session, nic, nic->rnic->info.state);
-	session->nics[session->n_nics++] = take_ptr(nic);
 	/* Events from before the session knew this context were not looked at. */
-	session->wants_look |= session->nics[session->n_nics - 1]->rnic->nic->blocks;
-	session_save(session, SAVE_NIC, session->nics[session->n_nics - 1], -1);
+	session->wants_look |= nic->rnic->nic->blocks;
+	session_save(session, SAVE_NIC, nic, -1);
 	return 0;
 }
 
@@ -279,6 +294,7 @@ int handle_nic_open(struct request *req)
 		return r;
 	op->attr = (struct nic_ctx_attr){
 		.session_id = req->session->id,
+		.uid = req->session->identity.uid,
 		.doorbell = op->attr.doorbell,
 		.health_fd = req->session->health_fd,
 		.is_kept = session_is_saved(req->session),

@@ -83,6 +83,7 @@ int registry_add_nic(struct registry *registry, struct nic *nic, const struct ni
 		.registry = registry, .nic = nic, .info = *info, .index = registry->n_nics};
 	registry->n_nics++;
 	registry->blocks |= nic->blocks && registry->attr.hooks.work;
+	registry->stalls |= nic->stalls && registry->attr.hooks.run;
 	registry_count_added(rnic);
 	return 0;
 }
@@ -97,6 +98,17 @@ void registry_work(struct registry *registry, bool blocks, struct work *work)
 	}
 	work->run(work);
 	work->done(work);
+}
+
+bool registry_run(struct registry *registry, struct work *work)
+{
+	const struct registry_hooks *hooks = &registry->attr.hooks;
+
+	work->may_stall = registry->stalls;
+	if (registry->stalls)
+		return hooks->run(hooks->arg, work);
+	hooks->work(hooks->arg, work);
+	return false;
 }
 
 /* ---- the state of NICs ------------------------------------------------------------------------------------------- */

@@ -67,6 +67,8 @@ struct registry_hooks {
 	void (*drain_alarm)(void *arg, uint64_t nsec);
 	/* Have it done by another thread, and call its done later: not from inside this call. NULL: nothing is. */
 	void (*work)(void *arg, struct work *work);
+	/* The same of work that may stall; where that is done at once: true, and done is not called. NULL: it stalls everybody. */
+	bool (*run)(void *arg, struct work *work);
 	unsigned int debug; /* enum note_topic: debug lines wanted */
 };
 
@@ -125,6 +127,7 @@ struct registry {
 	uint32_t owner_uid; /* of the daemon: may see everything, as root may */
 	unsigned int n_nics;
 	bool blocks; /* some NIC does, and there are threads for that */
+	bool stalls; /* the same */
 	uint64_t counted_nsec, counted_id; /* of registry_count: when, and which session last */
 	struct registry_nic nics[REGISTRY_MAX_NICS];
 	struct host_list *unmanaged; /* owned; NULL: none was ever seen. unmanaged.c */
@@ -143,6 +146,16 @@ void registry_deinit(struct registry *registry); /* every session is freed alrea
 int registry_add_nic(struct registry *registry, struct nic *nic, const struct nic_info *info);
 /* Done now, or by another thread where it may block. Then `blocks` must be true for some NIC of the work. */
 void registry_work(struct registry *registry, bool blocks, struct work *work);
+/*
+ * By another thread; there are some. False: it is under way, and done() will be called, not from inside this call. True: it may
+ * stall and did not, so it has run, and the rest is the caller's.
+ */
+bool registry_run(struct registry *registry, struct work *work);
+/* May sessions be busy here? */
+static inline bool registry_has_busy(const struct registry *registry)
+{
+	return registry->blocks || registry->stalls;
+}
 
 /*
  * Ask the NIC for its present state; the last known one stays when it does not answer. One that blocks is asked in the

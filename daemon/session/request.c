@@ -89,40 +89,56 @@ static void work_done(struct work *work)
 	session_let_go(session);
 }
 
-static int start(struct request *req, bool in_background, request_run run, request_finish finish)
+static void prepare(struct request *req, request_run run, request_finish finish)
 {
 	req->run = run;
 	req->finish = finish;
-	if (!in_background) {
-		carry_out(req);
-		return finish(req);
-	}
-	req->work = (struct work){.users = {req->session->user.uid, req->session->user.cgroup}, .run = work_run, .done = work_done};
-	session_take(req->session);
-	registry_work(req->session->registry, true, &req->work);
-	return REQUEST_WAITS;
+	req->work = (struct work){
+		.users = {req->session->user.uid, req->session->user.cgroup}, .run = work_run, .done = work_done};
+}
+
+static int do_at_once(struct request *req)
+{
+	carry_out(req);
+	return req->finish(req);
 }
 
 int request_work(struct request *req, bool blocks, request_run run, request_finish finish)
 {
-	return start(req, blocks && req->session->registry->blocks, run, finish);
+	struct registry *registry = req->session->registry;
+
+	prepare(req, run, finish);
+	if (!blocks || !registry_has_busy(registry))
+		return do_at_once(req);
+	if (registry_run(registry, &req->work))
+		return finish(req);
+	session_take(req->session);
+	return REQUEST_WAITS;
 }
 
 int request_change(struct request *req, struct session_nic *nic, request_run run, request_finish finish)
 {
 	req->changes = session_is_saved(req->session) ? nic : NULL;
-	return request_work(req, nic->rnic->nic->blocks, run, finish);
+	return request_work(req, nic_takes_time(nic->rnic->nic), run, finish);
 }
 
 int request_change_long(struct request *req, struct session_nic *nic, request_run run, request_finish finish)
 {
+	struct registry *registry = req->session->registry;
+
 	req->changes = session_is_saved(req->session) ? nic : NULL;
-	return start(req, req->session->registry->attr.hooks.work, run, finish);
+	prepare(req, run, finish);
+	if (!registry->attr.hooks.work)
+		return do_at_once(req);
+	req->work.may_stall = registry->stalls;
+	session_take(req->session);
+	registry_work(registry, true, &req->work);
+	return REQUEST_WAITS;
 }
 
 bool request_hold(struct request *req, struct session *session)
 {
-	if (session == req->session || (!session->registry->blocks && !session->busy))
+	if (session == req->session || (!registry_has_busy(session->registry) && !session->busy))
 		return true;
 	if (!session_is_busy(session)) {
 		session_take(session);

@@ -67,7 +67,7 @@ struct registry_nic *request_nic_by_name(struct request *req, const char *name);
 /* Zeroed memory for req->op, or NULL. */
 void *request_op(struct request *req, size_t bytes);
 /*
- * Carry out `run`, then `finish`: at once; or, where one of its NICs blocks, `run` by a worker, and then nobody may
+ * Carry out `run`, then `finish`: at once; or, where one of its NICs blocks or stalls, `run` by a worker, and then nobody may
  * touch the request after this call. The answer is the handler's.
  */
 int request_work(struct request *req, bool blocks, request_run run, request_finish finish);

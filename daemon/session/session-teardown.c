@@ -8,7 +8,7 @@
  * holds PD and doorbell page; the socket after all of them, so that its end tells a client that everything is gone.
  * Quota charges live in the objects and return with each, once the NIC has let go of all.
  *
- * Where a NIC blocks, its steps are a worker's; the control thread then looks at nothing of an ended session but whom
+ * Where a NIC blocks or stalls, its steps are a worker's; the control thread then looks at nothing of an ended session but whom
  * it belongs to. Refuses to begin while a worker is busy with the session.
  */
 #include "daemon/session/session.h"
@@ -225,7 +225,10 @@ void session_release(struct session *session)
 	teardown_begin(session);
 	session->work = (struct work){
 		.users = {session->user.uid, session->user.cgroup}, .run = teardown_run, .done = teardown_done};
-	registry_work(session->registry, session->registry->blocks && session->n_nics > 0, &session->work);
+	if (session->n_nics == 0 || !registry_has_busy(session->registry))
+		registry_work(session->registry, false, &session->work);
+	else if (registry_run(session->registry, &session->work))
+		teardown_done(&session->work);
 }
 
 /* ---- single resources ----------------------------------------------------------------------------------------- */

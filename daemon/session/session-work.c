@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions and the threads that wait for firmware.
+ * Sessions and the threads that wait for firmware, and for users who stall.
  *
  * A session is busy while a worker uses its contexts, for one purpose at a time: that alone is what keeps a context to
  * one thread. Meanwhile the control thread may end it, send it events, and list its last known state; it looks at nothing that

@@ -24,7 +24,7 @@ from checklib import Planted
 LIMITS = {
     'daemon/session': 3,
     'daemon/engine': 13,
-    'daemon/nic/soft': 9,
+    'daemon/nic/soft': 2,
     'daemon/restart': 2,
 }
 DEFINED, UNDEFINED = 'TDBRV', 'U'

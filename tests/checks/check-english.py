@@ -14,7 +14,7 @@ import checklib
 from checklib import Planted
 
 # The goal is 60. Lower the limit whenever a room is rewritten.
-LIMIT = 90
+LIMIT = 52
 
 OPENING = re.compile(r'(?:^|[.:;!?]\s+)(What|Who|Of|Those)\s+(?![^.?!]*\?)[a-z]')
 PHRASE = re.compile(r'\b(?:is|are|was|were|be|been|being) told\b|\b(?:is|are) said of\b')

@@ -280,8 +280,8 @@ static uint32_t poster_qps(void)
 }
 
 /*
- * QPs with a full send queue that never moves: connected to one that does not answer, without a retry timer, the second
- * read waits for the first for ever.
+ * QPs with a full send queue that never moves: the peer does not answer, the first retry is due in hours, and the second read
+ * waits for the first. With the default timeout these QPs would fail, and flush everything, while others are still being made.
  */
 static void fill_queues(struct raw_traffic *t)
 {
@@ -289,7 +289,7 @@ static void fill_queues(struct raw_traffic *t)
 	struct raw_op op = {.opcode = SHMD_OPCODE_RDMA_READ, .lkey = t->lkey, .rkey = t->rkey,
 			    .laddr = RAW_TRAFFIC_IOVA, .raddr = RAW_TRAFFIC_IOVA, .bytes = 8};
 
-	t->params = (struct msg_qp_params){.retry_count = 7, .max_rd_atomic = 1};
+	t->params = (struct msg_qp_params){.timeout = 31, .retry_count = 7, .max_rd_atomic = 1};
 	for (uint32_t i = 0; i < poster_qps() - 1; i++) {
 		t->qp = t->all_qps[i];
 		t->pi = 0;

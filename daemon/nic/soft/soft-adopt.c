@@ -2,7 +2,7 @@
 /*
  * Contexts that outlive their process: the record of what one holds, and going on with it in another.
  *
- * What is kept: the doorbell page and the wake descriptor that the client has, the NIC page that all clients have, and the
+ * Kept are the doorbell page and the wake descriptor that the client has, the NIC page that all clients have, and the
  * context's ledger, in which the engine notes what it does. An import makes everything under the numbers, keys and addresses
  * of before, and leaves it alone until the NIC resumes, for peers may be missing yet. To forget a context without touching what
  * is kept, its objects leave the ledger, and its QPs end before the engine has another turn; then it is destroyed as any other.
@@ -33,14 +33,14 @@ int soft_ctx_keep(struct nic_ctx *base, struct nic_kept *ret_kept)
 {
 	const struct soft_ctx *ctx = soft_ctx(base);
 
-	if (ctx->ledger_fd < 0 || ctx->nic->nic_page.fd < 0)
+	if (ctx->ledger_fd < 0 || ctx->exec->nic_page.fd < 0)
 		return -EOPNOTSUPP;
 	*ret_kept = (struct nic_kept){
 		.n = N_KEPT,
 		.fds = {
 			[KEPT_DOORBELL] = ctx->base.doorbell.page_fd,
 			[KEPT_WAKE] = ctx->base.doorbell.wake_fd,
-			[KEPT_NIC_PAGE] = ctx->nic->nic_page.fd,
+			[KEPT_NIC_PAGE] = ctx->exec->nic_page.fd,
 			[KEPT_LEDGER] = ctx->ledger_fd,
 		},
 	};
@@ -84,7 +84,7 @@ int soft_ctx_export(struct nic_ctx *base, void **ret_part, size_t *ret_bytes)
 	struct soft_ctx *ctx = soft_ctx(base);
 	struct soft_record record = {.nic = ctx->nic->index, .pdn = ctx->pdn};
 
-	if (ctx->ledger_fd < 0 || ctx->nic->nic_page.fd < 0)
+	if (ctx->ledger_fd < 0 || ctx->exec->nic_page.fd < 0)
 		return -EOPNOTSUPP;
 	record.n_ports = soft_fabric_gids(ctx->nic->fabric, record.gids);
 	/* The data thread changes it in calls of this thread only. */
@@ -99,8 +99,8 @@ struct leave_call {
 	struct soft_ctx *ctx;
 };
 
-/* What the engine does from here on is noted nowhere: so nothing of it is done, either. */
-static bool run_leave(struct soft_nic *nic, struct soft_call *base)
+/* From here on the ledger notes nothing that the engine does, so the engine does nothing either. */
+static bool run_leave(struct soft_exec *exec, struct soft_call *base)
 {
 	struct soft_ctx *ctx = container_of(base, struct leave_call, call)->ctx;
 
@@ -108,9 +108,9 @@ static bool run_leave(struct soft_nic *nic, struct soft_call *base)
 	if (ctx->ledger)
 		engine_ledger_leave(ctx->ledger);
 	/* A DCI would say good-bye to its DCT. */
-	nic->is_mute = true;
+	exec->is_mute = true;
 	soft_qps_destroy(ctx);
-	nic->is_mute = false;
+	exec->is_mute = false;
 	return true;
 }
 
@@ -122,7 +122,7 @@ struct nic_ctx *soft_ctx_unimport(struct nic_ctx *base)
 	if (!base)
 		return NULL;
 	leave.ctx = ctx = soft_ctx(base);
-	soft_call(ctx->nic, &leave.call);
+	soft_call(ctx->exec, &leave.call);
 	/* The newest first: its QPs may use CQs of those before. */
 	while (!list_empty(&ctx->batches)) {
 		int r = soft_queues_destroy(&container_of(ctx->batches.prev, struct soft_queues, link)->base);
@@ -164,7 +164,7 @@ static int import_pages(struct soft_ctx *ctx, const struct nic_kept *fds)
 
 	doorbell->mode = NIC_DOORBELL_CPU;
 	doorbell->register_offset = SHMD_DB_SEND_OFFSET;
-	doorbell->nic_page_fd = ctx->nic->nic_page.client_fd;
+	doorbell->nic_page_fd = ctx->exec->nic_page.client_fd;
 	r = soft_map_adopt(fds->fds[KEPT_DOORBELL], SHMD_DB_PAGE_BYTES, &ctx->page_map, &doorbell->page_fd);
 	if (r < 0)
 		return r;
@@ -232,10 +232,11 @@ static int list_all(struct soft_ctx *ctx, struct nic_imported *imported)
 	return 0;
 }
 
-static int import_record(struct soft_nic *nic, const struct nic_import_attr *attr, const struct soft_record *record,
+/* Takes the executor. */
+static int import_record(struct soft_exec *exec, const struct nic_import_attr *attr, const struct soft_record *record,
 			 struct nic_imported *ret_imported)
 {
-	struct soft_ctx *ctx = soft_ctx_alloc(nic, &attr->ctx, record->pdn);
+	struct soft_ctx *ctx = soft_ctx_alloc(exec, &attr->ctx, record->pdn);
 	struct nic_imported imported = {0};
 	int r;
 
@@ -264,13 +265,18 @@ int soft_ctx_import(struct nic *base, const struct nic_import_attr *attr, struct
 {
 	_cleanup_(soft_record_deinit) struct soft_record record = {0};
 	struct soft_nic *nic = soft_nic(base);
+	struct soft_exec *exec;
 	int r = soft_record_decode(attr->record, attr->record_bytes, &record);
 
 	if (r == 0)
 		r = check_attr(nic, attr, &record);
 	if (r == 0)
-		r = soft_thread_adopt(nic, attr->fds.fds[KEPT_NIC_PAGE]);
+		r = soft_exec_adopt(nic, attr->ctx.uid, attr->fds.fds[KEPT_NIC_PAGE], &exec);
+	if (r < 0)
+		return r;
+	r = soft_fabric_adopt(nic->fabric, record.n_ports, (const uint8_t(*)[16])record.gids);
 	if (r == 0)
-		r = soft_fabric_adopt(nic->fabric, record.n_ports, (const uint8_t(*)[16])record.gids);
-	return r < 0 ? r : import_record(nic, attr, &record, ret_imported);
+		return import_record(exec, attr, &record, ret_imported);
+	soft_exec_put(exec);
+	return r;
 }

@@ -2,16 +2,10 @@
 /*
  * Contexts: one session on one soft NIC.
  *
- * A context's doorbell page belongs to it alone, and a doorbell wakes only the context's own queues: a number
- * of another context is ignored, as NICs ignore a doorbell in a foreign UAR page. One word serves all queues of
- * the context, so a second doorbell may overwrite the first before it is seen: any doorbell makes the thread look
- * at all of them, a few in each turn, the named one first.
- *
- * ctx_open and friends run on the caller's thread; functions named run_* and soft_ctx_poll on the data thread.
+ * ctx_open and friends run on the caller's thread; functions named run_* on the data thread.
  */
 #include "daemon/nic/soft/soft.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -24,74 +18,16 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 
-/* QPs looked at in one turn after a doorbell. */
-#define SCAN_SLICE 32u
-
 #define FLUSH_POLL_NSEC 20000u
 #define FLUSH_POLL_MAX_NSEC 2000000u
 
 struct ctx_call {
-	struct soft_call call;
+	struct soft_call call; /* first: soft_call_ask() frees it */
 	struct soft_ctx *ctx;
 	struct soft_qp *at; /* next QP of a walk over ctx->qps; NULL: not begun */
 	uint32_t n_left;
 	struct nic_counters counters;
 };
-
-/* ---- doorbells --------------------------------------------------------------------------------------------- */
-
-/* Both dialects have the QP's number in bits 31:8 of the second big-endian dword, and nothing else in common. */
-static uint32_t doorbell_qpn(uint64_t word)
-{
-	return (uint32_t)be64toh(word) >> 8;
-}
-
-/* Only what moved goes to the engine, which keeps a short list of the QPs that were active last. */
-static void look_at(struct soft_ctx *ctx, struct soft_qp *qp)
-{
-	uint32_t snd_be = __atomic_load_n(&qp->dbrec->snd, __ATOMIC_RELAXED);
-
-	if (snd_be == qp->seen_snd_be)
-		return;
-	qp->seen_snd_be = snd_be;
-	engine_doorbell(ctx->nic->engine, qp->desc->qpn);
-}
-
-static void scan_some(struct soft_ctx *ctx)
-{
-	uint32_t n = ctx->n_scan < SCAN_SLICE ? ctx->n_scan : SCAN_SLICE;
-
-	ctx->n_scan -= n;
-	while (n-- > 0) {
-		struct soft_qp *qp = list_first_entry(&ctx->qps, struct soft_qp, link);
-
-		list_del(&qp->link);
-		list_add_tail(&ctx->qps, &qp->link);
-		look_at(ctx, qp);
-	}
-}
-
-bool soft_ctx_poll(struct soft_ctx *ctx)
-{
-	struct soft_qp *qp;
-	uint64_t word;
-
-	if (ctx->quiesced)
-		return false;
-	if (__atomic_load_n(ctx->doorbell, __ATOMIC_RELAXED)) {
-		word = __atomic_exchange_n(ctx->doorbell, 0, __ATOMIC_ACQ_REL);
-		qp = soft_qp_find(ctx, doorbell_qpn(word));
-		if (qp)
-			engine_doorbell(ctx->nic->engine, qp->desc->qpn);
-		ctx->n_scan = qp && ctx->n_qps == 1 ? 0 : ctx->n_qps;
-		scan_some(ctx);
-		return true;
-	}
-	if (ctx->n_scan == 0)
-		return false;
-	scan_some(ctx);
-	return true;
-}
 
 /* ---- open and close -------------------------------------------------------------------------------------------- */
 
@@ -104,6 +40,7 @@ struct soft_ctx *soft_ctx_free(struct soft_ctx *ctx)
 	safe_close(ctx->ledger_fd);
 	safe_close(ctx->base.doorbell.page_fd);
 	safe_close(ctx->base.doorbell.wake_fd);
+	soft_exec_put(ctx->exec);
 	free(ctx);
 	return NULL;
 }
@@ -121,41 +58,41 @@ size_t soft_ledger_bytes(void)
 }
 
 /* One PD is one session's, whatever a record says. */
-static bool is_taken(const struct soft_nic *nic, uint32_t pdn)
+static bool is_taken(const struct soft_exec *exec, uint32_t pdn)
 {
 	const struct soft_ctx *ctx;
 
-	list_for_each_entry(ctx, &nic->ctxs, link)
+	list_for_each_entry(ctx, &exec->ctxs, link)
 		if (ctx->pdn == pdn)
 			return true;
 	return false;
 }
 
-static int attach(struct soft_nic *nic, struct soft_ctx *ctx)
+static int attach(struct soft_exec *exec, struct soft_ctx *ctx)
 {
 	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
 	int r;
 
-	if (is_taken(nic, ctx->pdn))
+	if (is_taken(exec, ctx->pdn))
 		return -EINVAL;
 	if (ctx->ledger_map.base) {
-		r = engine_ledger_new(nic->engine, ctx->ledger_map.base, ctx->ledger_map.bytes, &ledger_limits,
+		r = engine_ledger_new(exec->engine, ctx->ledger_map.base, ctx->ledger_map.bytes, &ledger_limits,
 				      &ctx->ledger);
 		if (r < 0)
 			return r;
 	}
-	if (epoll_ctl(nic->epoll_fd, EPOLL_CTL_ADD, ctx->base.doorbell.wake_fd, &ev) < 0) {
+	if (epoll_ctl(exec->epoll_fd, EPOLL_CTL_ADD, ctx->base.doorbell.wake_fd, &ev) < 0) {
 		r = -errno;
 		ctx->ledger = engine_ledger_free(ctx->ledger);
 		return r;
 	}
-	list_add_tail(&nic->ctxs, &ctx->link);
+	list_add_tail(&exec->ctxs, &ctx->link);
 	return 0;
 }
 
-static bool run_attach(struct soft_nic *nic, struct soft_call *call)
+static bool run_attach(struct soft_exec *exec, struct soft_call *call)
 {
-	call->result = attach(nic, container_of(call, struct ctx_call, call)->ctx);
+	call->result = attach(exec, container_of(call, struct ctx_call, call)->ctx);
 	return true;
 }
 
@@ -163,16 +100,16 @@ int soft_ctx_attach(struct soft_ctx *ctx)
 {
 	struct ctx_call call = {.call.run = run_attach, .ctx = ctx};
 
-	return soft_call(ctx->nic, &call.call);
+	return soft_call(ctx->exec, &call.call);
 }
 
 /* The client holds the wake descriptor too, so closing ours would not end the watch. */
-static bool run_detach(struct soft_nic *nic, struct soft_call *call)
+static bool run_detach(struct soft_exec *exec, struct soft_call *call)
 {
 	struct soft_ctx *ctx = container_of(call, struct ctx_call, call)->ctx;
 
 	assert_bug(ctx->n_qps == 0);
-	epoll_ctl(nic->epoll_fd, EPOLL_CTL_DEL, ctx->base.doorbell.wake_fd, NULL);
+	epoll_ctl(exec->epoll_fd, EPOLL_CTL_DEL, ctx->base.doorbell.wake_fd, NULL);
 	ctx->ledger = engine_ledger_free(ctx->ledger);
 	list_del(&ctx->link);
 	return true;
@@ -185,7 +122,7 @@ static int ctx_make_doorbell(struct soft_ctx *ctx)
 
 	doorbell->mode = NIC_DOORBELL_CPU;
 	doorbell->register_offset = SHMD_DB_SEND_OFFSET;
-	doorbell->nic_page_fd = ctx->nic->nic_page.client_fd;
+	doorbell->nic_page_fd = ctx->exec->nic_page.client_fd;
 	r = soft_map_create("shmemd-doorbell", SHMD_DB_PAGE_BYTES, &ctx->page_map, &doorbell->page_fd);
 	if (r < 0)
 		return r;
@@ -206,12 +143,16 @@ static uint32_t take_pdn(struct soft_nic *nic, uint32_t pdn)
 	return pdn;
 }
 
-struct soft_ctx *soft_ctx_alloc(struct soft_nic *nic, const struct nic_ctx_attr *attr, uint32_t pdn)
+struct soft_ctx *soft_ctx_alloc(struct soft_exec *exec, const struct nic_ctx_attr *attr, uint32_t pdn)
 {
 	struct soft_ctx *ctx = calloc(1, sizeof(*ctx));
+	struct soft_nic *nic = exec->nic;
 
-	if (!ctx)
+	if (!ctx) {
+		soft_exec_put(exec);
 		return NULL;
+	}
+	ctx->exec = exec;
 	ctx->base.nic = &nic->base;
 	ctx->base.session_id = attr->session_id;
 	ctx->base.doorbell.page_fd = -1;
@@ -229,17 +170,17 @@ struct soft_ctx *soft_ctx_alloc(struct soft_nic *nic, const struct nic_ctx_attr 
 int soft_ctx_open(struct nic *base, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx)
 {
 	_cleanup_(soft_ctx_freep) struct soft_ctx *ctx = NULL;
-	struct soft_nic *nic = soft_nic(base);
+	struct soft_exec *exec;
 	int r;
 
 	if (attr->doorbell == NIC_DOORBELL_UAR_MMAP)
 		return -EOPNOTSUPP;
 	if (attr->doorbell != NIC_DOORBELL_AUTO && attr->doorbell != NIC_DOORBELL_CPU)
 		return -EINVAL;
-	r = soft_thread_start(nic);
+	r = soft_exec_get(soft_nic(base), attr->uid, &exec);
 	if (r < 0)
 		return r;
-	ctx = soft_ctx_alloc(nic, attr, 0);
+	ctx = soft_ctx_alloc(exec, attr, 0);
 	if (!ctx)
 		return -ENOMEM;
 	r = ctx_make_doorbell(ctx);
@@ -261,7 +202,7 @@ struct nic_ctx *soft_ctx_close(struct nic_ctx *base)
 		return NULL;
 	call.ctx = soft_ctx(base);
 	assert_bug(list_empty(&call.ctx->mrs) && list_empty(&call.ctx->batches));
-	soft_call(call.ctx->nic, &call.call);
+	soft_call(call.ctx->exec, &call.call);
 	soft_ctx_free(call.ctx);
 	return NULL;
 }
@@ -298,7 +239,7 @@ static void visit_count(struct ctx_call *walk, struct soft_qp *qp)
 	soft_qp_count(qp, &walk->counters);
 }
 
-static bool run_counters(struct soft_nic *nic, struct soft_call *base)
+static bool run_counters(struct soft_exec *exec, struct soft_call *base)
 {
 	struct ctx_call *call = container_of(base, struct ctx_call, call);
 
@@ -307,12 +248,21 @@ static bool run_counters(struct soft_nic *nic, struct soft_call *base)
 	return walk(call, visit_count);
 }
 
+/* When the executor does not get to it: what it had. */
 int soft_ctx_counters(struct nic_ctx *base, struct nic_counters *ret_counters)
 {
-	struct ctx_call call = {.call.run = run_counters, .ctx = soft_ctx(base)};
+	struct ctx_call *call = calloc(1, sizeof(*call));
+	struct soft_ctx *ctx = soft_ctx(base);
 
-	soft_call(call.ctx->nic, &call.call);
-	*ret_counters = call.counters;
+	if (!call)
+		return -ENOMEM;
+	call->call.run = run_counters;
+	call->ctx = ctx;
+	if (soft_ctx_ask(ctx, &call->call) == 0) {
+		ctx->last = call->counters;
+		free(call);
+	}
+	*ret_counters = ctx->last;
 	return 0;
 }
 
@@ -321,14 +271,14 @@ int soft_ctx_counters(struct nic_ctx *base, struct nic_counters *ret_counters)
 static void visit_to_error(struct ctx_call *walk, struct soft_qp *qp)
 {
 	const struct engine_qp_modify mod = {.state = ENGINE_QP_ERR};
-	struct engine *engine = walk->ctx->nic->engine;
+	struct engine *engine = walk->ctx->exec->engine;
 
 	engine_qp_modify(engine, qp->desc->qpn, &mod);
-	/* What was posted last is seen, and flushed; what is posted from here on is not, so the flush ends. */
+	/* The engine sees and flushes the last posts. It does not see later ones, so the flush ends. */
 	engine_qp_freeze(engine, qp->desc->qpn);
 }
 
-static bool run_to_error(struct soft_nic *nic, struct soft_call *base)
+static bool run_to_error(struct soft_exec *exec, struct soft_call *base)
 {
 	struct ctx_call *call = container_of(base, struct ctx_call, call);
 
@@ -341,13 +291,13 @@ static void visit_flushed(struct ctx_call *walk, struct soft_qp *qp)
 {
 	struct engine_qp_info info;
 
-	if (engine_qp_query(walk->ctx->nic->engine, qp->desc->qpn, &info) < 0)
+	if (engine_qp_query(walk->ctx->exec->engine, qp->desc->qpn, &info) < 0)
 		return;
 	if (info.pending || info.sq_pi != info.sq_ci || info.rq_pi != info.rq_ci)
 		walk->call.result = -EAGAIN;
 }
 
-static bool run_flushed(struct soft_nic *nic, struct soft_call *base)
+static bool run_flushed(struct soft_exec *exec, struct soft_call *base)
 {
 	return walk(container_of(base, struct ctx_call, call), visit_flushed) || base->result < 0;
 }
@@ -356,7 +306,7 @@ static bool ctx_is_flushed(struct soft_ctx *ctx)
 {
 	struct ctx_call call = {.call.run = run_flushed, .ctx = ctx};
 
-	return soft_call(ctx->nic, &call.call) == 0;
+	return soft_call(ctx->exec, &call.call) == 0;
 }
 
 void soft_ctx_quiesce(struct nic_ctx *base, uint64_t timeout_nsec)
@@ -365,7 +315,7 @@ void soft_ctx_quiesce(struct nic_ctx *base, uint64_t timeout_nsec)
 	uint64_t begin_nsec = nsec_now();
 	struct timespec pause = {.tv_nsec = FLUSH_POLL_NSEC};
 
-	soft_call(call.ctx->nic, &call.call);
+	soft_call(call.ctx->exec, &call.call);
 	while (nsec_now() - begin_nsec < timeout_nsec && !ctx_is_flushed(call.ctx)) {
 		nanosleep(&pause, NULL);
 		if (pause.tv_nsec < (long)FLUSH_POLL_MAX_NSEC)

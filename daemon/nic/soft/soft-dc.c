@@ -26,9 +26,9 @@ static uint32_t empty_dbrec;
 
 int soft_dc_route(void *owner, uint32_t qpn, const struct shmd_wqe_av_seg *av, void **ret_route)
 {
-	const struct soft_nic *nic = owner;
+	const struct soft_exec *exec = owner;
 	struct soft_port *port;
-	int r = soft_fabric_find(nic->fabric, av->rgid, &port);
+	int r = soft_fabric_find(exec->nic->fabric, av->rgid, &port);
 
 	if (r == 0)
 		*ret_route = port;
@@ -37,9 +37,9 @@ int soft_dc_route(void *owner, uint32_t qpn, const struct shmd_wqe_av_seg *av, v
 
 int soft_dc_route_back(void *owner, const void *source, void **ret_route)
 {
-	const struct soft_nic *nic = owner;
+	const struct soft_exec *exec = owner;
 	struct soft_port *port;
-	int r = soft_fabric_find_port(nic->fabric, source, &port);
+	int r = soft_fabric_find_port(exec->nic->fabric, source, &port);
 
 	if (r == 0)
 		*ret_route = port;
@@ -48,9 +48,9 @@ int soft_dc_route_back(void *owner, const void *source, void **ret_route)
 
 int soft_dc_source_gid(void *owner, const void *source, uint8_t ret_gid[16])
 {
-	const struct soft_nic *nic = owner;
+	const struct soft_exec *exec = owner;
 	struct soft_port *port;
-	int r = soft_fabric_find_port(nic->fabric, source, &port);
+	int r = soft_fabric_find_port(exec->nic->fabric, source, &port);
 
 	if (r < 0)
 		return r;
@@ -78,7 +78,7 @@ static int to_ready(struct engine *engine, const struct nic_qp *desc)
 	return r < 0 ? r : engine_qp_modify(engine, desc->qpn, &mod);
 }
 
-/* What the ledger does not know never was, or is gone: it is made. */
+/* The ledger does not know an SRQ that never was, or is gone: this one is made. */
 static int make_srq(struct engine *engine, const struct engine_srq_attr *attr, bool is_restored)
 {
 	int r = is_restored ? engine_srq_restore(engine, attr) : -ENOENT;
@@ -101,7 +101,7 @@ static int make_dct(struct engine *engine, const struct engine_qp_attr *attr, co
 
 int soft_dct_create(struct soft_ctx *ctx, const struct nic_qp *desc, bool is_restored)
 {
-	struct engine *engine = ctx->nic->engine;
+	struct engine *engine = ctx->exec->engine;
 	const struct engine_srq_attr srq = {
 		.srqn = desc->qpn,
 		.pdn = ctx->pdn,
@@ -131,12 +131,12 @@ int soft_dct_create(struct soft_ctx *ctx, const struct nic_qp *desc, bool is_res
 	return r;
 }
 
-void soft_dct_destroy(struct soft_nic *nic, uint32_t dctn)
+void soft_dct_destroy(struct soft_exec *exec, uint32_t dctn)
 {
-	int r = engine_qp_destroy(nic->engine, dctn);
+	int r = engine_qp_destroy(exec->engine, dctn);
 
 	assert_bug(r == 0);
-	r = engine_srq_destroy(nic->engine, dctn);
+	r = engine_srq_destroy(exec->engine, dctn);
 	assert_bug(r == 0);
 }
 
@@ -151,7 +151,7 @@ static int resolve_one(const struct soft_ctx *ctx, const struct nic_addr *addr, 
 
 	if (addr->link != NIC_LINK_ETHERNET)
 		return -EHOSTUNREACH;
-	r = soft_fabric_find(ctx->nic->fabric, addr->gid, &port);
+	r = soft_fabric_find(ctx->exec->nic->fabric, addr->gid, &port);
 	if (r < 0)
 		return r;
 	soft_port_unref(port);

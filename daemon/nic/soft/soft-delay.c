@@ -67,15 +67,15 @@ static void insert(struct soft_delay *delay, struct delayed *item)
 
 static int record(const struct delayed *what)
 {
-	struct soft_nic *nic = what->op->owner;
+	struct soft_exec *exec = what->op->owner;
 	struct delayed *item = malloc(sizeof(*item));
 
 	if (!item)
 		return -ENOMEM;
 	*item = *what;
-	item->due_nsec = nsec_now() + random_delay_nsec(&nic->delay);
+	item->due_nsec = nsec_now() + random_delay_nsec(&exec->delay);
 	engine_mem_ref(item->mem);
-	insert(&nic->delay, item);
+	insert(&exec->delay, item);
 	return -EINPROGRESS;
 }
 

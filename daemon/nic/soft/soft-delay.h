@@ -11,7 +11,7 @@
 
 struct soft_nic;
 
-/* Operations under way on one NIC's data thread. */
+/* Operations under way on one data thread. */
 struct soft_delay {
 	struct list ops; /* struct delayed, by the time they are due */
 	uint64_t random;

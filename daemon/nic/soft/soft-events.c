@@ -2,10 +2,10 @@
 /*
  * News for the control thread.
  *
- * The data thread queues (port states: the control thread itself), the control thread takes; event_fd is readable exactly while something is queued.
+ * Data threads queue (port states: the control thread itself), the control thread takes; event_fd is readable exactly while something is queued.
  * When the queue is full, events of the same session and kind are merged into one whose number is 0: several, and it says how
- * many more. The queue never grows; only a 257th session with news at one time goes without, and is counted. What concerns
- * the NIC as a whole always finds room.
+ * many more. The queue never grows; only a 257th session with news at one time goes without, and is counted. News of
+ * the NIC as a whole always find room.
  */
 #include "daemon/nic/soft/soft.h"
 
@@ -89,15 +89,16 @@ static void events_push(struct soft_nic *nic, const struct nic_event *ev)
 	pthread_mutex_unlock(&events->lock);
 }
 
-void soft_event(struct soft_nic *nic, const struct engine_event *ev)
+void soft_event(struct soft_exec *exec, const struct engine_event *ev)
 {
+	struct soft_nic *nic = exec->nic;
 	struct nic_event out = {.number = ev->number, .syndrome = ev->syndrome};
 	struct soft_qp *qp;
 	const struct soft_cq *cq;
 
 	switch (ev->kind) {
 	case ENGINE_EVENT_QP_ERROR:
-		qp = soft_numbers_find(&nic->qpns, ev->number);
+		qp = soft_numbers_find(&nic->port->qpns, exec->index, ev->number);
 		if (!qp || qp->queues->ctx->quiesced)
 			return;
 		out.kind = NIC_EVENT_QP_ERROR;
@@ -105,7 +106,7 @@ void soft_event(struct soft_nic *nic, const struct engine_event *ev)
 		soft_qp_tell_error(qp, ev->syndrome ? ev->syndrome : SHMD_SYNDROME_WR_FLUSH_ERR);
 		break;
 	case ENGINE_EVENT_CQ_OVERRUN:
-		cq = soft_numbers_find(&nic->cqns, ev->number);
+		cq = soft_numbers_find(&nic->cqns, exec->index, ev->number);
 		if (!cq || cq->queues->ctx->quiesced)
 			return;
 		out.kind = NIC_EVENT_CQ_ERROR;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way between the soft NICs of one daemon: ports by GID, and their mailboxes.
+ * The way between the soft NICs of one daemon: ports by GID, and the mailboxes of their executors, the lanes.
  *
- * A mailbox is a stack that any thread pushes to with one compare-and-swap and that the NIC's thread takes
+ * A mailbox is a stack that any thread pushes to with one compare-and-swap and that the executor's thread takes
  * whole and reverses; so it keeps the order of each sender. The sender looks at `asleep` after its push, the
  * sleeper at the stacks after it set `asleep`, all sequentially consistent: one of the two sees the other, and
  * the eventfd is written only for a thread that sleeps.
  *
- * Ports are reference counted: by their NIC and by each route of a connected QP.
+ * Ports are reference counted: by their NIC and by each route of a connected QP. A packet goes to the executor that has its QP
+ * at that moment. A packet in the lane of an executor that ends finds no QP with the next one, or is freed with the port.
  */
 #include "daemon/nic/soft/soft.h"
 
@@ -171,32 +172,85 @@ struct soft_port *soft_port_new(const uint8_t gid[16])
 	if (!port)
 		return NULL;
 	port->refs = 1;
-	port->wake_fd = -1;
 	memcpy(port->gid, gid, sizeof(port->gid));
 	return port;
 }
 
 struct soft_port *soft_port_unref(struct soft_port *port)
 {
-	struct list left;
-
 	if (!port || __atomic_sub_fetch(&port->refs, 1, __ATOMIC_ACQ_REL) > 0)
 		return NULL;
+	for (unsigned int i = 0; i < SOFT_MAX_EXECS; i++)
+		soft_lane_free(port->lanes[i]);
+	soft_numbers_deinit(&port->qpns);
+	free(port);
+	return NULL;
+}
+
+bool soft_port_is_down(const struct soft_port *port)
+{
+	return __atomic_load_n(&port->down, __ATOMIC_RELAXED);
+}
+
+int soft_port_lane(struct soft_port *port, unsigned int exec, struct soft_lane **ret_lane)
+{
+	struct soft_lane *lane = port->lanes[exec];
+
+	if (!lane) {
+		lane = soft_lane_new();
+		if (!lane)
+			return -errno;
+		__atomic_store_n(&port->lanes[exec], lane, __ATOMIC_RELEASE);
+	}
+	*ret_lane = lane;
+	return 0;
+}
+
+struct soft_lane *soft_port_find_lane(const struct soft_port *port, uint32_t qpn)
+{
+	int exec = soft_numbers_exec(&port->qpns, qpn);
+
+	return exec < 0 ? NULL : __atomic_load_n(&port->lanes[exec], __ATOMIC_ACQUIRE);
+}
+
+/* ---- lanes ------------------------------------------------------------------------------------------------------------- */
+
+/* errno says why not. */
+struct soft_lane *soft_lane_new(void)
+{
+	struct soft_lane *lane = aligned_alloc(_Alignof(struct soft_lane), sizeof(*lane));
+
+	if (!lane)
+		return NULL;
+	memset(lane, 0, sizeof(*lane));
+	lane->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (lane->wake_fd >= 0)
+		return lane;
+	free(lane);
+	return NULL;
+}
+
+struct soft_lane *soft_lane_free(struct soft_lane *lane)
+{
+	struct list left;
+
+	if (!lane)
+		return NULL;
 	list_init(&left);
-	soft_port_take(&port->packets, &left);
+	soft_lane_take(&lane->packets, &left);
 	while (!list_empty(&left)) {
 		struct list *link = left.next;
 
 		list_del(link);
 		engine_packet_free(engine_packet_from_link(link));
 	}
-	assert_bug(!port->calls);
-	safe_close(port->wake_fd);
-	free(port);
+	assert_bug(!lane->calls);
+	safe_close(lane->wake_fd);
+	free(lane);
 	return NULL;
 }
 
-void soft_port_push(struct soft_port *port, struct list **stack, struct list *item)
+void soft_lane_push(struct soft_lane *lane, struct list **stack, struct list *item)
 {
 	struct list *head = __atomic_load_n(stack, __ATOMIC_RELAXED);
 
@@ -204,10 +258,10 @@ void soft_port_push(struct soft_port *port, struct list **stack, struct list *it
 		item->next = head;
 	} while (!__atomic_compare_exchange_n(stack, &head, item, true, __ATOMIC_SEQ_CST,
 					      __ATOMIC_RELAXED));
-	soft_port_wake(port);
+	soft_lane_wake(lane);
 }
 
-bool soft_port_take(struct list **stack, struct list *items)
+bool soft_lane_take(struct list **stack, struct list *items)
 {
 	struct list *newest, *at;
 
@@ -225,14 +279,14 @@ bool soft_port_take(struct list **stack, struct list *items)
 	return true;
 }
 
-void soft_port_wake(struct soft_port *port)
+void soft_lane_wake(struct soft_lane *lane)
 {
 	uint64_t one = 1;
 
-	if (!__atomic_load_n(&port->asleep, __ATOMIC_SEQ_CST) ||
-	    !__atomic_exchange_n(&port->asleep, 0, __ATOMIC_SEQ_CST))
+	if (!__atomic_load_n(&lane->asleep, __ATOMIC_SEQ_CST) ||
+	    !__atomic_exchange_n(&lane->asleep, 0, __ATOMIC_SEQ_CST))
 		return;
 	/* Cannot fail short of 2^64 wakes, and then the descriptor is readable anyway. */
-	if (write(port->wake_fd, &one, sizeof(one)) < 0)
+	if (write(lane->wake_fd, &one, sizeof(one)) < 0)
 		assert_bug(errno == EAGAIN);
 }

@@ -111,20 +111,20 @@ struct mr_call {
 	struct engine_mr_attr attr;
 };
 
-static bool run_create(struct soft_nic *nic, struct soft_call *call)
+static bool run_create(struct soft_exec *exec, struct soft_call *call)
 {
-	call->result = engine_mr_create(nic->engine, &container_of(call, struct mr_call, call)->attr);
+	call->result = engine_mr_create(exec->engine, &container_of(call, struct mr_call, call)->attr);
 	return true;
 }
 
-static bool run_destroy(struct soft_nic *nic, struct soft_call *call)
+static bool run_destroy(struct soft_exec *exec, struct soft_call *call)
 {
-	call->result = engine_mr_destroy(nic->engine, container_of(call, struct mr_call, call)->attr.key);
+	call->result = engine_mr_destroy(exec->engine, container_of(call, struct mr_call, call)->attr.key);
 	return true;
 }
 
 /* Keys are not to be guessed: they are what stands between a remote peer and this memory. */
-static int create_with_key(struct soft_nic *nic, struct mr_call *call)
+static int create_with_key(struct soft_exec *exec, struct mr_call *call)
 {
 	for (unsigned int i = 0; i < MR_KEY_TRIES; i++) {
 		int r;
@@ -133,7 +133,7 @@ static int create_with_key(struct soft_nic *nic, struct mr_call *call)
 			return -EIO;
 		if (call->attr.key <= SHMD_LKEY_TERMINATE)
 			continue;
-		r = soft_call(nic, &call->call);
+		r = soft_call(exec, &call->call);
 		if (r != -EEXIST)
 			return r;
 	}
@@ -155,13 +155,26 @@ static int check_attr(const struct nic_mr_attr *attr)
 	return 0;
 }
 
-static int create_with_this_key(struct soft_nic *nic, struct mr_call *call, uint32_t key)
+static int create_with_this_key(struct soft_exec *exec, struct mr_call *call, uint32_t key)
 {
 	int r;
 
 	call->attr.key = key;
-	r = soft_call(nic, &call->call);
+	r = soft_call(exec, &call->call);
 	return r == -EEXIST ? -EINVAL : r;
+}
+
+/* The limit is the NIC's, whichever executors have them. */
+static int create_counted(struct soft_exec *exec, struct mr_call *call, uint32_t key)
+{
+	uint32_t *n_mrs = &exec->nic->n_mrs;
+	int r = -ENOSPC;
+
+	if (__atomic_add_fetch(n_mrs, 1, __ATOMIC_RELAXED) <= SOFT_MAX_MRS)
+		r = key ? create_with_this_key(exec, call, key) : create_with_key(exec, call);
+	if (r < 0)
+		__atomic_sub_fetch(n_mrs, 1, __ATOMIC_RELAXED);
+	return r;
 }
 
 /* key 0: a new one. */
@@ -185,7 +198,7 @@ static int mr_new(struct soft_ctx *ctx, const struct nic_mr_attr *attr, uint32_t
 		.length_bytes = attr->length_bytes,
 		.mem = mr->mem,
 	};
-	r = key ? create_with_this_key(ctx->nic, &call, key) : create_with_key(ctx->nic, &call);
+	r = create_counted(ctx->exec, &call, key);
 	if (r < 0) {
 		engine_mem_unref(mr->mem);
 		return r;
@@ -223,8 +236,9 @@ struct nic_mr *soft_mr_dereg(struct nic_mr *base)
 	mr = container_of(base, struct soft_mr, base);
 	ctx = soft_ctx(base->ctx);
 	call.attr.key = base->lkey;
-	r = soft_call(ctx->nic, &call.call);
+	r = soft_call(ctx->exec, &call.call);
 	assert_bug(r == 0);
+	__atomic_sub_fetch(&ctx->nic->n_mrs, 1, __ATOMIC_RELAXED);
 	/* Mostly the last reference, so that unmapping costs the caller's time and not the thread's. */
 	engine_mem_unref(mr->mem);
 	list_del(&mr->link);

@@ -2,7 +2,7 @@
 /*
  * The soft backend's NICs: probe, identity, counters.
  *
- * A probed NIC is a name, an address and one eventfd; its engine and thread come with the first context, so that
+ * A probed NIC is a name, an address and one eventfd; executors come with the first context of each user, so that
  * unused NICs cost nothing. Addresses are random, or those of the daemon before whose contexts live on: two daemons of one
  * host never answer to each other's.
  */
@@ -47,41 +47,38 @@ static int soft_query(struct nic *base, struct nic_info *ret_info)
 	return 0;
 }
 
-void soft_counters_add(struct nic_counters *sum, const struct engine_qp_counters *more)
-{
-	_Static_assert(sizeof(sum->wqes_by_kind) == sizeof(more->wqes_by_kind), "the same kinds");
-	sum->wqes += more->wqes;
-	for (unsigned int i = 0; i < 8; i++)
-		sum->wqes_by_kind[i] += more->wqes_by_kind[i];
-	sum->bytes_sent += more->bytes_sent;
-	sum->bytes_read += more->bytes_read;
-	sum->recv_wqes += more->recv_wqes;
-	sum->error_cqes += more->error_cqes;
-	sum->rnr_naks += more->rnr_naks;
-	sum->retries += more->retries;
-}
-
 struct counters_call {
-	struct soft_call call;
+	struct soft_call call; /* first: soft_call_ask() frees it */
 	struct engine_qp_counters counters;
 };
 
-static bool run_counters(struct soft_nic *nic, struct soft_call *call)
+static bool run_counters(struct soft_exec *exec, struct soft_call *call)
 {
-	engine_counters(nic->engine, &container_of(call, struct counters_call, call)->counters);
+	engine_counters(exec->engine, &container_of(call, struct counters_call, call)->counters);
 	return true;
+}
+
+/* An executor that does not get to it has what it had. */
+static void count_exec(struct soft_exec *exec, void *sum)
+{
+	struct counters_call *call = calloc(1, sizeof(*call));
+
+	if (call)
+		call->call.run = run_counters;
+	if (call && soft_call_brief(exec, &call->call) == 0) {
+		exec->last = (struct nic_counters){0};
+		soft_counters_add(&exec->last, &call->counters);
+		free(call);
+	}
+	nic_counters_add(sum, &exec->last);
 }
 
 static int soft_counters(struct nic *base, struct nic_counters *ret_counters)
 {
-	struct counters_call call = {.call.run = run_counters};
 	struct soft_nic *nic = soft_nic(base);
 	struct nic_counters counters = nic->former;
 
-	if (soft_thread_is_started(nic)) {
-		soft_call(nic, &call.call);
-		soft_counters_add(&counters, &call.counters);
-	}
+	soft_execs_count(nic, count_exec, &counters);
 	*ret_counters = counters;
 	return 0;
 }
@@ -134,14 +131,16 @@ static struct nic *soft_close(struct nic *base)
 	struct soft_nic *nic = soft_nic(base);
 
 	list_del(&nic->base.link);
-	soft_thread_stop(nic);
+	soft_execs_stop(nic);
 	if (nic->port)
 		soft_fabric_remove(nic->fabric, nic->port);
 	nic->port = soft_port_unref(nic->port);
 	nic->fabric = soft_fabric_unref(nic->fabric);
 	safe_close(nic->base.event_fd);
 	soft_events_deinit(&nic->events);
+	soft_numbers_deinit(&nic->cqns);
 	pthread_mutex_destroy(&nic->lock);
+	pthread_mutex_destroy(&nic->start_lock);
 	free(nic);
 	return NULL;
 }
@@ -174,6 +173,7 @@ static struct soft_nic *nic_alloc(const struct nic_soft_attr *attr, struct soft_
 	nic->base.ops = &soft_ops;
 	nic->base.event_fd = -1;
 	nic->base.keeps_memory = true;
+	nic->base.stalls = true;
 	nic->base.maps_per_ctx = SOFT_MAPS_PER_CTX;
 	list_init(&nic->base.link);
 	nic->gpu_poll_usec = attr->gpu_poll_usec;
@@ -181,14 +181,9 @@ static struct soft_nic *nic_alloc(const struct nic_soft_attr *attr, struct soft_
 	nic->mtu_log2 = attr->max_mtu_log2 ? attr->max_mtu_log2 : SOFT_MTU_LOG2;
 	nic->keeps = attr->keeps;
 	nic->fabric = soft_fabric_ref(fabric);
+	pthread_mutex_init(&nic->start_lock, NULL);
 	pthread_mutex_init(&nic->lock, NULL);
 	soft_events_init(&nic->events);
-	nic->nic_page = NIC_PAGE_NONE;
-	nic->epoll_fd = -1;
-	list_init(&nic->ctxs);
-	list_init(&nic->calls);
-	list_init(&nic->packets);
-	soft_delay_init(&nic->delay, 0);
 	return nic;
 }
 
@@ -203,10 +198,8 @@ static int nic_new(const struct nic_soft_attr *attr, unsigned int index, const u
 	nic->index = index;
 	snprintf(nic->base.name, sizeof(nic->base.name), "soft%u", index);
 	r = soft_fault_parse(attr->fault, &nic->fault);
-	if (r == 0) {
-		soft_delay_init(&nic->delay, nic->fault.nth + index);
+	if (r == 0)
 		r = set_address(nic, prefix);
-	}
 	if (r == 0) {
 		nic->base.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (nic->base.event_fd < 0)

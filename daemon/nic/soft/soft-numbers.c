@@ -6,7 +6,8 @@
  * upper 8 a generation that moves on whenever the slots have gone round, so a packet for a QP that is gone
  * meets no new one. Both start at random, or behind the newest number of a former process.
  *
- * No locks: each table belongs to one data thread.
+ * A number is found without a lock: an executor looks up its own numbers, which nobody else adds or removes, and others ask
+ * only which executor has one. The lock is for choosing numbers.
  */
 #include "daemon/nic/soft/soft.h"
 
@@ -26,22 +27,27 @@ _Static_assert(SOFT_MAX_QPS <= NUMBERS_SLOTS && SOFT_MAX_CQS <= NUMBERS_SLOTS, "
 
 int soft_numbers_init(struct soft_numbers *numbers)
 {
+	struct soft_number *slots;
 	uint32_t seed;
 
 	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		return -EIO;
-	numbers->slots = calloc(NUMBERS_SLOTS, sizeof(*numbers->slots));
-	if (!numbers->slots)
+	slots = calloc(NUMBERS_SLOTS, sizeof(*slots));
+	if (!slots)
 		return -ENOMEM;
+	pthread_mutex_init(&numbers->lock, NULL);
 	numbers->next_slot = seed & NUMBERS_SLOT_MASK;
 	numbers->generation = 1 + (seed >> 16) % NUMBERS_GENERATIONS;
 	numbers->n_used = 0;
 	numbers->goes_on = false;
+	__atomic_store_n(&numbers->slots, slots, __ATOMIC_RELEASE);
 	return 0;
 }
 
 void soft_numbers_deinit(struct soft_numbers *numbers)
 {
+	if (numbers->slots)
+		pthread_mutex_destroy(&numbers->lock);
 	free(numbers->slots);
 	memset(numbers, 0, sizeof(*numbers));
 }
@@ -57,7 +63,14 @@ static struct soft_number *next_slot(struct soft_numbers *numbers, uint32_t *ret
 	return &numbers->slots[slot];
 }
 
-int soft_numbers_alloc(struct soft_numbers *numbers, void *object, uint32_t *ret_number)
+static void fill(struct soft_number *slot, uint32_t exec, uint32_t number, void *object)
+{
+	slot->object = object;
+	__atomic_store_n(&slot->exec, exec, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->number, number, __ATOMIC_RELEASE);
+}
+
+static int alloc_locked(struct soft_numbers *numbers, uint32_t exec, void *object, uint32_t *ret_number)
 {
 	struct soft_number *slot;
 	uint32_t number;
@@ -67,11 +80,20 @@ int soft_numbers_alloc(struct soft_numbers *numbers, void *object, uint32_t *ret
 	do {
 		slot = next_slot(numbers, &number);
 	} while (slot->number);
-	slot->number = number;
-	slot->object = object;
+	fill(slot, exec, number, object);
 	numbers->n_used++;
 	*ret_number = number;
 	return 0;
+}
+
+int soft_numbers_alloc(struct soft_numbers *numbers, uint32_t exec, void *object, uint32_t *ret_number)
+{
+	int r;
+
+	pthread_mutex_lock(&numbers->lock);
+	r = alloc_locked(numbers, exec, object, ret_number);
+	pthread_mutex_unlock(&numbers->lock);
+	return r;
 }
 
 /* Where a number lies in the order in which they are given out, which is a circle. */
@@ -95,19 +117,29 @@ static void go_on_behind(struct soft_numbers *numbers, uint32_t number)
 	numbers->next_slot = behind & NUMBERS_SLOT_MASK;
 }
 
-int soft_numbers_reserve(struct soft_numbers *numbers, uint32_t number, void *object)
+static int reserve_locked(struct soft_numbers *numbers, uint32_t exec, uint32_t number, void *object)
 {
-	uint32_t generation = number >> NUMBERS_GENERATION_SHIFT;
 	struct soft_number *slot = &numbers->slots[number & NUMBERS_SLOT_MASK];
 
-	if (generation < 1 || generation > NUMBERS_GENERATIONS)
-		return -EINVAL;
 	if (slot->number)
 		return -EEXIST;
-	*slot = (struct soft_number){.number = number, .object = object};
+	fill(slot, exec, number, object);
 	numbers->n_used++;
 	go_on_behind(numbers, number);
 	return 0;
+}
+
+int soft_numbers_reserve(struct soft_numbers *numbers, uint32_t exec, uint32_t number, void *object)
+{
+	uint32_t generation = number >> NUMBERS_GENERATION_SHIFT;
+	int r;
+
+	if (generation < 1 || generation > NUMBERS_GENERATIONS)
+		return -EINVAL;
+	pthread_mutex_lock(&numbers->lock);
+	r = reserve_locked(numbers, exec, number, object);
+	pthread_mutex_unlock(&numbers->lock);
+	return r;
 }
 
 void soft_numbers_dealloc(struct soft_numbers *numbers, uint32_t number)
@@ -115,13 +147,30 @@ void soft_numbers_dealloc(struct soft_numbers *numbers, uint32_t number)
 	struct soft_number *slot = &numbers->slots[number & NUMBERS_SLOT_MASK];
 
 	assert_bug(slot->number == number);
-	memset(slot, 0, sizeof(*slot));
+	pthread_mutex_lock(&numbers->lock);
+	slot->object = NULL;
+	__atomic_store_n(&slot->number, 0, __ATOMIC_RELEASE);
 	numbers->n_used--;
+	pthread_mutex_unlock(&numbers->lock);
 }
 
-void *soft_numbers_find(const struct soft_numbers *numbers, uint32_t number)
+/* A number that this executor has stays, and its object with it: its own thread alone removes it. */
+void *soft_numbers_find(const struct soft_numbers *numbers, uint32_t exec, uint32_t number)
 {
 	const struct soft_number *slot = &numbers->slots[number & NUMBERS_SLOT_MASK];
 
-	return slot->number == number ? slot->object : NULL;
+	if (number == 0 || __atomic_load_n(&slot->number, __ATOMIC_ACQUIRE) != number ||
+	    __atomic_load_n(&slot->exec, __ATOMIC_RELAXED) != exec)
+		return NULL;
+	return slot->object;
+}
+
+int soft_numbers_exec(const struct soft_numbers *numbers, uint32_t number)
+{
+	const struct soft_number *slots = __atomic_load_n(&numbers->slots, __ATOMIC_ACQUIRE);
+	const struct soft_number *slot = slots ? &slots[number & NUMBERS_SLOT_MASK] : NULL;
+
+	if (number == 0 || !slot || __atomic_load_n(&slot->number, __ATOMIC_ACQUIRE) != number)
+		return -1;
+	return (int)__atomic_load_n(&slot->exec, __ATOMIC_RELAXED);
 }

@@ -1,38 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The NIC page of a soft NIC, and behind what clients read there what the NIC itself keeps. Whether it may outlive the process
- * the NIC was told when it was made, not by its first context: all contexts have this page.
+ * The NIC page of an executor, and behind what clients read there what its NIC keeps. The NIC knows from
+ * its start whether the page may outlive the process, because all contexts of the executor have it.
  *
- * Control thread, before the data thread runs.
+ * Any thread, before the data thread runs.
  */
 #include "daemon/nic/soft/soft.h"
 
 _Static_assert(sizeof(struct soft_page) <= SHMD_DB_PAGE_BYTES, "one page");
 
-int soft_page_make(struct soft_nic *nic)
+int soft_page_make(struct soft_exec *exec)
 {
-	int r = nic_page_create(nic->keeps, &nic->nic_page);
+	int r = nic_page_create(exec->nic->keeps, &exec->nic_page);
 
 	if (r < 0)
 		return r;
-	nic->page = (struct soft_page *)(void *)nic->nic_page.told;
-	nic->page->port_is_down = soft_port_is_down(nic->port);
+	exec->page = (struct soft_page *)(void *)exec->nic_page.told;
+	exec->page->port_is_down = soft_port_is_down(exec->nic->port);
 	return 0;
 }
 
-int soft_page_adopt(struct soft_nic *nic, int fd)
+int soft_page_adopt(struct soft_exec *exec, int fd)
 {
-	int r = nic_page_adopt(fd, &nic->nic_page);
+	int r = nic_page_adopt(fd, &exec->nic_page);
 
 	if (r < 0)
 		return r;
-	nic->page = (struct soft_page *)(void *)nic->nic_page.told;
-	__atomic_store_n(&nic->port->down, nic->page->port_is_down != 0, __ATOMIC_RELAXED);
+	exec->page = (struct soft_page *)(void *)exec->nic_page.told;
+	if (exec->page->port_is_down)
+		__atomic_store_n(&exec->nic->port->down, true, __ATOMIC_RELAXED);
+	exec->page->port_is_down = soft_port_is_down(exec->nic->port);
 	return 0;
 }
 
-void soft_page_deinit(struct soft_nic *nic)
+bool soft_page_is_shared(int fd)
 {
-	nic->page = NULL;
-	nic_page_deinit(&nic->nic_page);
+	struct nic_page page;
+	bool is_shared;
+
+	if (nic_page_adopt(fd, &page) < 0)
+		return false;
+	is_shared = ((const struct soft_page *)(void *)page.told)->is_shared;
+	nic_page_deinit(&page);
+	return is_shared;
+}
+
+void soft_page_deinit(struct soft_exec *exec)
+{
+	exec->page = NULL;
+	nic_page_deinit(&exec->nic_page);
 }

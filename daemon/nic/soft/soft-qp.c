@@ -3,12 +3,13 @@
  * Connect, modify and query QPs.
  *
  * A QP is found by its number among those of the calling context only: one session never reaches another's.
- * A connect that fails leaves the QP it failed at in RST, so that it can be tried again. What a former process may have done
- * without its client hearing of it is done again without harm.
+ * A connect that fails leaves the QP it failed at in RST, so that it can be tried again. A step that a former
+ * process has done, and its client has not heard of, is done again without harm.
  */
 #include "daemon/nic/soft/soft.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/cleanup.h"
@@ -16,11 +17,11 @@
 #define QP_MAX_TIMEOUT 31u
 #define QP_MAX_RETRY 7u
 #define QP_MAX_RNR_TIMER 31u
-/* What the engine keeps for replays; both ends of a soft connection have the same limit. */
+/* The engine keeps so many for replays; both ends of a soft connection have the same limit. */
 #define QP_MAX_RD_ATOMIC 16u
 
 struct qp_call {
-	struct soft_call call;
+	struct soft_call call; /* first: soft_call_ask() frees it */
 	struct soft_ctx *ctx;
 	uint32_t qpn;
 	enum nic_qp_state state;
@@ -38,7 +39,7 @@ struct connect_call {
 
 struct soft_qp *soft_qp_find(struct soft_ctx *ctx, uint32_t qpn)
 {
-	struct soft_qp *qp = soft_numbers_find(&ctx->nic->qpns, qpn);
+	struct soft_qp *qp = soft_numbers_find(&ctx->exec->nic->port->qpns, ctx->exec->index, qpn);
 
 	return qp && qp->queues && qp->queues->ctx == ctx ? qp : NULL;
 }
@@ -47,7 +48,7 @@ void soft_qp_count(struct soft_qp *qp, struct nic_counters *sum)
 {
 	struct engine_qp_info info;
 
-	if (engine_qp_query(qp->queues->ctx->nic->engine, qp->desc->qpn, &info) == 0)
+	if (engine_qp_query(qp->queues->ctx->exec->engine, qp->desc->qpn, &info) == 0)
 		soft_counters_add(sum, &info.counters);
 }
 
@@ -61,18 +62,18 @@ void soft_qp_tell_error(struct soft_qp *qp, uint32_t syndrome)
 
 void soft_qp_learn_error(struct soft_qp *qp)
 {
-	struct soft_nic *nic = qp->queues->ctx->nic;
+	struct soft_exec *exec = qp->queues->ctx->exec;
 	struct engine_event ev = {.kind = ENGINE_EVENT_QP_ERROR, .number = qp->desc->qpn};
 	struct engine_qp_info info;
 
-	if (engine_qp_query(nic->engine, qp->desc->qpn, &info) < 0 || info.state != ENGINE_QP_ERR)
+	if (engine_qp_query(exec->engine, qp->desc->qpn, &info) < 0 || info.state != ENGINE_QP_ERR)
 		return;
 	ev.syndrome = (uint8_t)info.first_error;
-	/* In ERR by request: nobody was told then, either. */
+	/* In ERR by request: the former process sent no event either. */
 	if (ev.syndrome == 0 || ev.syndrome == SHMD_SYNDROME_WR_FLUSH_ERR)
 		soft_qp_tell_error(qp, SHMD_SYNDROME_WR_FLUSH_ERR);
 	else
-		soft_event(nic, &ev);
+		soft_event(exec, &ev);
 }
 
 /* ---- connect --------------------------------------------------------------------------------------------------- */
@@ -164,7 +165,7 @@ static int connect_one(struct soft_ctx *ctx, const struct nic_peer *peer,
 		       const struct nic_qp_params *params)
 {
 	const struct engine_qp_modify reset = {.state = ENGINE_QP_RST};
-	struct engine *engine = ctx->nic->engine;
+	struct engine *engine = ctx->exec->engine;
 	struct soft_qp *qp = soft_qp_find(ctx, peer->qpn);
 	struct engine_qp_info info;
 	int r;
@@ -191,7 +192,7 @@ static int connect_one(struct soft_ctx *ctx, const struct nic_peer *peer,
 	return r;
 }
 
-static bool run_connect(struct soft_nic *nic, struct soft_call *base)
+static bool run_connect(struct soft_exec *exec, struct soft_call *base)
 {
 	struct connect_call *call = container_of(base, struct connect_call, call);
 
@@ -219,7 +220,7 @@ int soft_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *pe
 	    params->rnr_retry > QP_MAX_RETRY || params->min_rnr_timer > QP_MAX_RNR_TIMER)
 		r = -EINVAL;
 	else if (n > 0)
-		r = soft_call(call.ctx->nic, &call.call);
+		r = soft_call(call.ctx->exec, &call.call);
 	*ret_n_done = call.n_done;
 	return r;
 }
@@ -239,7 +240,7 @@ static bool was_modified(const struct soft_qp *qp, const struct qp_call *call)
 	return qp->is_restored && (int)call->info.state == (int)call->state;
 }
 
-static bool run_modify(struct soft_nic *nic, struct soft_call *base)
+static bool run_modify(struct soft_exec *exec, struct soft_call *base)
 {
 	struct qp_call *call = container_of(base, struct qp_call, call);
 	struct soft_qp *qp = soft_qp_find(call->ctx, call->qpn);
@@ -250,14 +251,14 @@ static bool run_modify(struct soft_nic *nic, struct soft_call *base)
 		base->result = -EINVAL;
 		return true;
 	}
-	base->result = engine_qp_query(nic->engine, call->qpn, &call->info);
+	base->result = engine_qp_query(exec->engine, call->qpn, &call->info);
 	/* RTS by this way means "on again after SQD"; from RTR it would lack what connect sets. */
 	if (base->result == 0 && call->state == NIC_QPS_RTS && call->info.state != ENGINE_QP_SQD && !was_modified(qp, call))
 		base->result = -EINVAL;
 	if (base->result == 0)
 		base->result = call->state == NIC_QPS_INIT ?
-				       to_init(nic->engine, qp) :
-				       engine_qp_modify(nic->engine, call->qpn, &mod);
+				       to_init(exec->engine, qp) :
+				       engine_qp_modify(exec->engine, call->qpn, &mod);
 	qp->is_restored = false;
 	if (base->result == 0 && call->state == NIC_QPS_ERR)
 		soft_qp_tell_error(qp, SHMD_SYNDROME_WR_FLUSH_ERR);
@@ -284,38 +285,52 @@ int soft_qp_modify(struct nic_ctx *base, uint32_t qpn, enum nic_qp_state state)
 	case NIC_QPS_RTS:
 	case NIC_QPS_ERR:
 	case NIC_QPS_SQD:
-		return soft_call(call.ctx->nic, &call.call);
+		return soft_call(call.ctx->exec, &call.call);
 	default:
 		return -EINVAL;
 	}
 }
 
-static bool run_query(struct soft_nic *nic, struct soft_call *base)
+static bool run_query(struct soft_exec *exec, struct soft_call *base)
 {
 	struct qp_call *call = container_of(base, struct qp_call, call);
 
 	base->result = soft_qp_find(call->ctx, call->qpn) ?
-			       engine_qp_query(nic->engine, call->qpn, &call->info) :
+			       engine_qp_query(exec->engine, call->qpn, &call->info) :
 			       -EINVAL;
 	return true;
 }
 
+static void fill_info(const struct engine_qp_info *from, struct nic_qp_info *info)
+{
+	*info = (struct nic_qp_info){
+		.state = (enum nic_qp_state)from->state,
+		.dest_qpn = from->dest_qpn,
+		.sq_pi = from->sq_pi,
+		.sq_ci = from->sq_ci,
+		.rq_pi = from->rq_pi,
+		.rq_ci = from->rq_ci,
+		.first_error = from->first_error,
+	};
+	soft_counters_add(&info->counters, &from->counters);
+}
+
 int soft_qp_query(struct nic_ctx *base, uint32_t qpn, struct nic_qp_info *ret_info)
 {
-	struct qp_call call = {.call.run = run_query, .ctx = soft_ctx(base), .qpn = qpn};
-	struct nic_qp_info info = {0};
-	int r = soft_call(call.ctx->nic, &call.call);
+	struct qp_call *call = calloc(1, sizeof(*call));
+	int r;
 
+	if (!call)
+		return -ENOMEM;
+	call->call.run = run_query;
+	call->ctx = soft_ctx(base);
+	call->qpn = qpn;
+	r = soft_ctx_ask(call->ctx, &call->call);
 	if (r < 0)
 		return r;
-	info.state = (enum nic_qp_state)call.info.state;
-	info.dest_qpn = call.info.dest_qpn;
-	info.sq_pi = call.info.sq_pi;
-	info.sq_ci = call.info.sq_ci;
-	info.rq_pi = call.info.rq_pi;
-	info.rq_ci = call.info.rq_ci;
-	info.first_error = call.info.first_error;
-	soft_counters_add(&info.counters, &call.info.counters);
-	*ret_info = info;
-	return 0;
+	r = call->call.result;
+	if (r == 0)
+		fill_info(&call->info, ret_info);
+	free(call);
+	return r;
 }

@@ -32,14 +32,15 @@ struct queues_call {
 _Static_assert(NIC_CQ_COLLAPSED == ENGINE_CQ_COLLAPSED, "the same bits");
 _Static_assert(NIC_CQ_OVERRUN_IGNORE == ENGINE_CQ_OVERRUN_IGNORE, "the same bits");
 
-/* Of what is restored the number is known; what the ledger does not know was being made or destroyed, and is made. */
-static int take_number(struct soft_numbers *numbers, bool is_restored, void *object, uint32_t *number)
+/* A restored object has its number. If the ledger does not know it, it was being made or destroyed, and is made. */
+static int take_number(const struct soft_exec *exec, struct soft_numbers *numbers, bool is_restored, void *object,
+		       uint32_t *number)
 {
 	int r;
 
 	if (!is_restored)
-		return soft_numbers_alloc(numbers, object, number);
-	r = soft_numbers_reserve(numbers, *number, object);
+		return soft_numbers_alloc(numbers, exec->index, object, number);
+	r = soft_numbers_reserve(numbers, exec->index, *number, object);
 	return r == -EEXIST ? -EINVAL : r;
 }
 
@@ -53,7 +54,7 @@ static int make_cq(struct engine *engine, struct engine_cq_attr *attr, bool is_r
 	return engine_cq_create(engine, attr);
 }
 
-static int create_cq(struct soft_nic *nic, struct soft_queues *queues, uint32_t i)
+static int create_cq(struct soft_exec *exec, struct soft_queues *queues, uint32_t i)
 {
 	struct nic_cq *desc = &queues->base.layout.cqs[i];
 	struct soft_cq *cq = &queues->cqs[i];
@@ -67,12 +68,12 @@ static int create_cq(struct soft_nic *nic, struct soft_queues *queues, uint32_t 
 	};
 	int r;
 
-	r = take_number(&nic->cqns, queues->is_restored, cq, &attr.cqn);
+	r = take_number(exec, &exec->nic->cqns, queues->is_restored, cq, &attr.cqn);
 	if (r < 0)
 		return r;
-	r = make_cq(nic->engine, &attr, queues->is_restored);
+	r = make_cq(exec->engine, &attr, queues->is_restored);
 	if (r < 0) {
-		soft_numbers_dealloc(&nic->cqns, attr.cqn);
+		soft_numbers_dealloc(&exec->nic->cqns, attr.cqn);
 		return r;
 	}
 	cq->queues = queues;
@@ -82,7 +83,7 @@ static int create_cq(struct soft_nic *nic, struct soft_queues *queues, uint32_t 
 }
 
 /* A CQ of this batch by index, or an older one of the same context by number; else NULL. */
-static struct soft_cq *find_cq(struct soft_nic *nic, struct soft_queues *queues, uint32_t name)
+static struct soft_cq *find_cq(struct soft_exec *exec, struct soft_queues *queues, uint32_t name)
 {
 	struct soft_cq *cq;
 
@@ -90,22 +91,22 @@ static struct soft_cq *find_cq(struct soft_nic *nic, struct soft_queues *queues,
 		name &= ~NIC_CQ_BY_INDEX;
 		return name < queues->base.layout.n_cqs ? &queues->cqs[name] : NULL;
 	}
-	cq = soft_numbers_find(&nic->cqns, name);
+	cq = soft_numbers_find(&exec->nic->cqns, exec->index, name);
 	return cq && cq->queues->ctx == queues->ctx ? cq : NULL;
 }
 
-static void set_addr(struct soft_nic *nic, struct nic_qp *desc, uint32_t psn, uint64_t dc_key)
+static void set_addr(struct soft_exec *exec, struct nic_qp *desc, uint32_t psn, uint64_t dc_key)
 {
 	desc->addr = (struct nic_addr){
 		.link = NIC_LINK_ETHERNET,
 		.qp_type = desc->type,
-		.mtu_log2 = nic->mtu_log2,
+		.mtu_log2 = exec->nic->mtu_log2,
 		.qpn = desc->qpn,
 		.psn = psn & NIC_PSN_MASK,
 		.dc_key = desc->type == NIC_QP_DCT ? dc_key : 0,
 	};
-	memcpy(desc->addr.gid, nic->port->gid, sizeof(desc->addr.gid));
-	soft_port_mac(nic->port, desc->addr.mac);
+	memcpy(desc->addr.gid, exec->nic->port->gid, sizeof(desc->addr.gid));
+	soft_port_mac(exec->nic->port, desc->addr.mac);
 }
 
 static uint32_t log2_of(uint32_t power)
@@ -113,7 +114,7 @@ static uint32_t log2_of(uint32_t power)
 	return power ? (uint32_t)__builtin_ctz(power) : 0;
 }
 
-static int create_engine_qp(struct soft_nic *nic, struct soft_queues *queues, struct nic_qp *desc)
+static int create_engine_qp(struct soft_exec *exec, struct soft_queues *queues, struct nic_qp *desc)
 {
 	const struct engine_qp_attr attr = {
 		.qpn = desc->qpn,
@@ -130,19 +131,20 @@ static int create_engine_qp(struct soft_nic *nic, struct soft_queues *queues, st
 		.recv_cqn = desc->recv_cqn,
 		.ledger = queues->ctx->ledger,
 	};
-	int r = queues->is_restored ? engine_qp_restore(nic->engine, &attr) : -ENOENT;
+	int r = queues->is_restored ? engine_qp_restore(exec->engine, &attr) : -ENOENT;
 
-	return r == -ENOENT ? engine_qp_create(nic->engine, &attr) : r;
+	return r == -ENOENT ? engine_qp_create(exec->engine, &attr) : r;
 }
 
-static void attach_qp(struct soft_nic *nic, struct soft_queues *queues, struct soft_qp *qp)
+static void attach_qp(struct soft_exec *exec, struct soft_queues *queues, struct soft_qp *qp)
 {
 	qp->queues = queues;
 	qp->send_cq->n_foreign_qps += qp->send_cq->queues != queues;
 	qp->recv_cq->n_foreign_qps += qp->recv_cq->queues != queues;
-	nic->n_gpu_qps += !!(qp->desc->flags & NIC_QP_GPU_DRIVEN);
+	exec->n_gpu_qps += !!(qp->desc->flags & NIC_QP_GPU_DRIVEN);
 	list_add_tail(&queues->ctx->qps, &qp->link);
 	queues->ctx->n_qps++;
+	exec->n_qps++;
 }
 
 /* Only a DCT has a key, which nobody guesses. */
@@ -160,7 +162,7 @@ static int take_secrets(const struct soft_queues *queues, struct nic_qp *desc, u
 	return 0;
 }
 
-static int create_qp(struct soft_nic *nic, struct soft_queues *queues, uint32_t i)
+static int create_qp(struct soft_exec *exec, struct soft_queues *queues, uint32_t i)
 {
 	struct nic_qp *desc = &queues->base.layout.qps[i];
 	struct soft_qp *qp = &queues->qps[i];
@@ -174,31 +176,31 @@ static int create_qp(struct soft_nic *nic, struct soft_queues *queues, uint32_t 
 	qp->is_restored = queues->is_restored;
 	if (!qp->is_restored)
 		soft_qp_tell_error(qp, 0);
-	qp->send_cq = find_cq(nic, queues, desc->send_cqn);
-	qp->recv_cq = find_cq(nic, queues, desc->recv_cqn);
+	qp->send_cq = find_cq(exec, queues, desc->send_cqn);
+	qp->recv_cq = find_cq(exec, queues, desc->recv_cqn);
 	if (!qp->send_cq || !qp->recv_cq)
 		return -EINVAL;
 	r = take_secrets(queues, desc, &psn, &dc_key);
 	if (r == 0)
-		r = take_number(&nic->qpns, queues->is_restored, qp, &desc->qpn);
+		r = take_number(exec, &exec->nic->port->qpns, queues->is_restored, qp, &desc->qpn);
 	if (r < 0)
 		return r;
 	desc->send_cqn = qp->send_cq->cqn;
 	desc->recv_cqn = qp->recv_cq->cqn;
-	set_addr(nic, desc, psn, dc_key);
+	set_addr(exec, desc, psn, dc_key);
 	r = desc->type == NIC_QP_DCT ? soft_dct_create(queues->ctx, desc, queues->is_restored)
-				     : create_engine_qp(nic, queues, desc);
+				     : create_engine_qp(exec, queues, desc);
 	if (r < 0) {
-		soft_numbers_dealloc(&nic->qpns, desc->qpn);
+		soft_numbers_dealloc(&exec->nic->port->qpns, desc->qpn);
 		return r;
 	}
-	attach_qp(nic, queues, qp);
+	attach_qp(exec, queues, qp);
 	if (qp->is_restored)
 		soft_qp_learn_error(qp);
 	return 0;
 }
 
-static bool run_create(struct soft_nic *nic, struct soft_call *base)
+static bool run_create(struct soft_exec *exec, struct soft_call *base)
 {
 	struct queues_call *call = container_of(base, struct queues_call, call);
 	struct soft_queues *queues = call->queues;
@@ -209,8 +211,8 @@ static bool run_create(struct soft_nic *nic, struct soft_call *base)
 	for (uint32_t n = 0; n < SOFT_CALL_SLICE && call->n_done < n_all; n++, call->n_done++) {
 		uint32_t i = call->n_done;
 
-		base->result = i < layout->n_cqs ? create_cq(nic, queues, i) :
-						   create_qp(nic, queues, i - layout->n_cqs);
+		base->result = i < layout->n_cqs ? create_cq(exec, queues, i) :
+						   create_qp(exec, queues, i - layout->n_cqs);
 		if (base->result < 0)
 			return true;
 	}
@@ -219,24 +221,25 @@ static bool run_create(struct soft_nic *nic, struct soft_call *base)
 
 /* ---- destroy: data thread -------------------------------------------------------------------------------------------- */
 
-static void destroy_qp(struct soft_nic *nic, struct soft_qp *qp)
+static void destroy_qp(struct soft_exec *exec, struct soft_qp *qp)
 {
 	struct soft_ctx *ctx = qp->queues->ctx;
 	int r;
 
 	soft_qp_count(qp, &ctx->past);
 	if (qp->desc->type == NIC_QP_DCT) {
-		soft_dct_destroy(nic, qp->desc->qpn);
+		soft_dct_destroy(exec, qp->desc->qpn);
 	} else {
-		r = engine_qp_destroy(nic->engine, qp->desc->qpn);
+		r = engine_qp_destroy(exec->engine, qp->desc->qpn);
 		assert_bug(r == 0);
 	}
-	soft_numbers_dealloc(&nic->qpns, qp->desc->qpn);
+	soft_numbers_dealloc(&exec->nic->port->qpns, qp->desc->qpn);
 	qp->send_cq->n_foreign_qps -= qp->send_cq->queues != qp->queues;
 	qp->recv_cq->n_foreign_qps -= qp->recv_cq->queues != qp->queues;
-	nic->n_gpu_qps -= !!(qp->desc->flags & NIC_QP_GPU_DRIVEN);
+	exec->n_gpu_qps -= !!(qp->desc->flags & NIC_QP_GPU_DRIVEN);
 	list_del(&qp->link);
 	ctx->n_qps--;
+	exec->n_qps--;
 	if (ctx->n_scan > ctx->n_qps)
 		ctx->n_scan = ctx->n_qps;
 	qp->queues = NULL;
@@ -245,31 +248,31 @@ static void destroy_qp(struct soft_nic *nic, struct soft_qp *qp)
 void soft_qps_destroy(struct soft_ctx *ctx)
 {
 	while (!list_empty(&ctx->qps))
-		destroy_qp(ctx->nic, list_first_entry(&ctx->qps, struct soft_qp, link));
+		destroy_qp(ctx->exec, list_first_entry(&ctx->qps, struct soft_qp, link));
 }
 
 /* False: a QP still holds on to it in the engine; later. */
-static bool destroy_cq(struct soft_nic *nic, struct soft_cq *cq)
+static bool destroy_cq(struct soft_exec *exec, struct soft_cq *cq)
 {
-	int r = engine_cq_destroy(nic->engine, cq->cqn);
+	int r = engine_cq_destroy(exec->engine, cq->cqn);
 
 	if (r == -EBUSY)
 		return false;
 	assert_bug(r == 0);
-	soft_numbers_dealloc(&nic->cqns, cq->cqn);
+	soft_numbers_dealloc(&exec->nic->cqns, cq->cqn);
 	cq->queues = NULL;
 	return true;
 }
 
 /* QPs before CQs. Returns false when this one must wait. */
-static bool destroy_next(struct soft_nic *nic, struct soft_queues *queues, uint32_t i)
+static bool destroy_next(struct soft_exec *exec, struct soft_queues *queues, uint32_t i)
 {
 	uint32_t n_qps = queues->base.layout.n_qps;
 
 	if (i >= n_qps)
-		return !queues->cqs[i - n_qps].queues || destroy_cq(nic, &queues->cqs[i - n_qps]);
+		return !queues->cqs[i - n_qps].queues || destroy_cq(exec, &queues->cqs[i - n_qps]);
 	if (queues->qps[i].queues)
-		destroy_qp(nic, &queues->qps[i]);
+		destroy_qp(exec, &queues->qps[i]);
 	return true;
 }
 
@@ -281,7 +284,7 @@ static int check_unused(const struct soft_queues *queues)
 	return 0;
 }
 
-static bool run_destroy(struct soft_nic *nic, struct soft_call *base)
+static bool run_destroy(struct soft_exec *exec, struct soft_call *base)
 {
 	struct queues_call *call = container_of(base, struct queues_call, call);
 	struct soft_queues *queues = call->queues;
@@ -295,7 +298,7 @@ static bool run_destroy(struct soft_nic *nic, struct soft_call *base)
 			return true;
 	}
 	for (uint32_t n = 0; n < SOFT_CALL_SLICE && call->n_done < n_all; n++, call->n_done++)
-		if (!destroy_next(nic, queues, call->n_done))
+		if (!destroy_next(exec, queues, call->n_done))
 			return false;
 	return call->n_done == n_all;
 }
@@ -387,7 +390,7 @@ static int queues_alloc(struct soft_ctx *ctx, const struct nic_queue_mem *mem, c
 static int queues_unmake(struct soft_queues *queues)
 {
 	struct queues_call call = {.call.run = run_destroy, .queues = queues};
-	int r = soft_call(queues->ctx->nic, &call.call);
+	int r = soft_call(queues->ctx->exec, &call.call);
 
 	if (r < 0)
 		return r;
@@ -406,7 +409,7 @@ static int queues_make(struct soft_ctx *ctx, const struct nic_queue_mem *mem, co
 		r = queues_alloc(ctx, mem, layout, is_restored, &call.queues);
 	if (r < 0)
 		return r;
-	r = soft_call(ctx->nic, &call.call);
+	r = soft_call(ctx->exec, &call.call);
 	if (r < 0) {
 		int unmade = queues_unmake(call.queues);
 
@@ -443,14 +446,14 @@ int soft_queues_destroy(struct nic_queues *base)
 /* ---- a look at what lies in it ------------------------------------------------------------------------------------------ */
 
 struct read_call {
-	struct soft_call call;
+	struct soft_call call; /* first: soft_call_ask() frees it */
 	const uint8_t *from;
-	void *to;
 	size_t bytes;
+	uint8_t to[];
 };
 
 /* By the data thread, which is the NIC's writer: what it writes is whole. */
-static bool run_read(struct soft_nic *nic, struct soft_call *base)
+static bool run_read(struct soft_exec *exec, struct soft_call *base)
 {
 	struct read_call *call = container_of(base, struct read_call, call);
 
@@ -461,11 +464,23 @@ static bool run_read(struct soft_nic *nic, struct soft_call *base)
 int soft_queues_read(struct nic_queues *base, uint64_t offset, void *buf, size_t bytes)
 {
 	struct soft_queues *queues = container_of(base, struct soft_queues, base);
-	struct read_call call = {.call.run = run_read, .to = buf, .bytes = bytes};
 	uint64_t total = queues->base.layout.total_bytes;
+	struct read_call *call;
+	int r;
 
 	if (offset > total || bytes > total - offset)
 		return -ERANGE;
-	call.from = queues->map.data + offset;
-	return soft_call(queues->ctx->nic, &call.call);
+	/* bounded: queue memory is mapped. */
+	call = calloc(1, sizeof(*call) + bytes);
+	if (!call)
+		return -ENOMEM;
+	call->call.run = run_read;
+	call->from = queues->map.data + offset;
+	call->bytes = bytes;
+	r = soft_ctx_ask(queues->ctx, &call->call);
+	if (r < 0)
+		return r;
+	memcpy(buf, call->to, bytes);
+	free(call);
+	return 0;
 }

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the soft backend: one NIC is a data thread that owns an engine.
+ * Inside the soft backend: one NIC has an executor for each user with contexts on it, a data thread that owns an engine.
+ * Outside, the executors of a NIC are one port with one set of QP numbers.
  *
  * Three kinds of state, each with one owner:
  * - identity: written by probe, constant afterwards;
- * - "data thread" members: touched by the NIC's thread only, also by control operations, which are calls
+ * - "data thread" members: touched by the executor's thread only, also by control operations, which are calls
  *   handed over to it (struct soft_call);
  * - shared members: atomics, or under the lock named beside them.
+ *
+ * An executor touches memory of its own user's clients and of no others, so a client whose memory makes a thread sleep in the
+ * kernel makes its own user's thread sleep.
  */
 #ifndef SHMEMD_NIC_SOFT_H
 #define SHMEMD_NIC_SOFT_H
@@ -25,6 +29,7 @@
 
 #define SOFT_MAX_NICS 64u
 #define SOFT_ATOMICS (NIC_ATOMIC_8 | NIC_ATOMIC_MASKED_4 | NIC_ATOMIC_MASKED_8)
+#define SOFT_MAX_EXECS 256u /* users with contexts on one NIC */
 #define SOFT_MAX_QPS 65536u
 #define SOFT_MAX_CQS 65536u
 #define SOFT_MAX_MRS 16384u
@@ -37,6 +42,7 @@
 #define SOFT_CHUNK_BYTES 65536u
 
 struct soft_ctx;
+struct soft_exec;
 struct soft_nic;
 struct soft_queues;
 
@@ -67,13 +73,18 @@ int soft_map_adopt(int fd, size_t bytes, struct soft_map *ret_map, int *ret_fd);
 /* ---- numbers of QPs and CQs (soft-numbers.c) -------------------------------------------------------------- */
 
 struct soft_number {
-	uint32_t number; /* 0: free */
-	void *object;
+	uint32_t number; /* atomic; 0: free */
+	uint32_t exec; /* atomic: the executor that has it */
+	void *object; /* that executor's */
 };
 
-/* 24-bit numbers: a slot below, and a generation above, so that one is not soon used again. */
+/*
+ * 24-bit numbers: a slot below, and a generation above, so that one is not soon used again. All executors of a NIC share them:
+ * each adds and removes its own, and looks up its own without a lock.
+ */
 struct soft_numbers {
-	struct soft_number *slots; /* one per 16-bit slot */
+	struct soft_number *slots; /* one per 16-bit slot; atomic: NULL before the first executor */
+	pthread_mutex_t lock; /* of what follows */
 	uint32_t next_slot;
 	uint32_t generation; /* 1..0xfe, so no number is 0, 1 or 0xffffff */
 	uint32_t n_used;
@@ -81,31 +92,43 @@ struct soft_numbers {
 };
 
 int soft_numbers_init(struct soft_numbers *numbers);
-void soft_numbers_deinit(struct soft_numbers *numbers);
+void soft_numbers_deinit(struct soft_numbers *numbers); /* also of one that is all zero */
 /* -ENOSPC */
-int soft_numbers_alloc(struct soft_numbers *numbers, void *object, uint32_t *ret_number);
+int soft_numbers_alloc(struct soft_numbers *numbers, uint32_t exec, void *object, uint32_t *ret_number);
 /* A number of a former process: new ones come behind it. -EEXIST its slot is taken, -EINVAL it is none. */
-int soft_numbers_reserve(struct soft_numbers *numbers, uint32_t number, void *object);
+int soft_numbers_reserve(struct soft_numbers *numbers, uint32_t exec, uint32_t number, void *object);
+/* On the thread of the executor that has it. */
 void soft_numbers_dealloc(struct soft_numbers *numbers, uint32_t number);
-void *soft_numbers_find(const struct soft_numbers *numbers, uint32_t number); /* or NULL */
+/* On the thread of that executor: what has the number; NULL: nothing of this executor. */
+void *soft_numbers_find(const struct soft_numbers *numbers, uint32_t exec, uint32_t number);
+/* Any thread: the executor that has the number now, or -1. */
+int soft_numbers_exec(const struct soft_numbers *numbers, uint32_t number);
 
 /* ---- the way between NICs (soft-fabric.c) ------------------------------------------------------------------ */
 
 /*
- * Where a NIC's thread is reached. Lives until the last route to it is put, so a sender never races with
- * the end of a NIC. Pushing is lock-free and open to every thread; only the NIC's thread takes.
+ * Where one executor is reached. Lives as long as its port, for one executor after another, so a sender never races with the
+ * end of one. Pushing is lock-free and open to every thread; only the executor's thread takes.
  */
+struct soft_lane {
+	struct list *packets; /* atomic stack through link.next, newest first */
+	struct list *calls; /* the same */
+	uint32_t asleep; /* atomic: the thread must be woken */
+	uint32_t uid; /* atomic: whose contexts it serves */
+	bool running; /* atomic: a thread drains it */
+	int wake_fd; /* owned eventfd, watched edge-triggered and never read */
+	uint32_t turns __attribute__((aligned(64))); /* atomic: turns that the thread has begun; on a line that it alone writes */
+};
+
+/* A NIC as other NICs reach it. Lives until the last route to it is put. */
 struct soft_port {
 	uint32_t refs; /* atomic */
 	uint8_t gid[16]; /* constant once it is settled */
 	bool settled; /* under the fabric's lock: somebody goes by it */
-	bool running; /* atomic: a thread drains it */
 	bool down; /* atomic: packets to and from it are dropped (soft-port.c) */
-	uint32_t asleep; /* atomic: the thread must be woken */
-	int wake_fd; /* eventfd, watched edge-triggered and never read */
-	struct list *packets; /* atomic stack through link.next, newest first */
-	struct list *calls; /* the same */
-	uint32_t turns __attribute__((aligned(64))); /* atomic: turns that the thread has begun; it alone writes to this line */
+	uint32_t n_downs; /* atomic: how often that began */
+	struct soft_numbers qpns; /* which executor has which QP */
+	struct soft_lane *lanes[SOFT_MAX_EXECS]; /* atomic, owned; NULL: never used */
 };
 
 /* The ports of one probe, by GID. */
@@ -113,6 +136,8 @@ struct soft_fabric {
 	uint32_t refs; /* under lock */
 	pthread_mutex_t lock;
 	struct soft_port *ports[SOFT_MAX_NICS]; /* under lock, by NIC; not owned: a port leaves before it is freed */
+	/* Control thread: how long it may still wait for executors, and when that was counted (soft-call.c). */
+	uint64_t patience_nsec, patience_at_nsec;
 };
 
 struct soft_fabric *soft_fabric_new(void);
@@ -134,31 +159,57 @@ void soft_port_mac(const struct soft_port *port, uint8_t ret_mac[6]);
 
 struct soft_port *soft_port_new(const uint8_t gid[16]);
 struct soft_port *soft_port_unref(struct soft_port *port);
-void soft_port_push(struct soft_port *port, struct list **stack, struct list *item);
+/* The lane of this executor, made when it is first asked for. One thread at a time; -EMFILE, -ENOMEM. */
+int soft_port_lane(struct soft_port *port, unsigned int exec, struct soft_lane **ret_lane);
+/* Any thread. The lane of the executor that has this QP; NULL: none. */
+struct soft_lane *soft_port_find_lane(const struct soft_port *port, uint32_t qpn);
+
+struct soft_lane *soft_lane_new(void);
+struct soft_lane *soft_lane_free(struct soft_lane *lane);
+void soft_lane_push(struct soft_lane *lane, struct list **stack, struct list *item);
 /* Everything pushed so far, oldest first, to the end of *items. Returns whether there was any. */
-bool soft_port_take(struct list **stack, struct list *items);
-void soft_port_wake(struct soft_port *port);
+bool soft_lane_take(struct list **stack, struct list *items);
+void soft_lane_wake(struct soft_lane *lane);
 
 /* ---- calls: control operations carried out by the data thread (soft-call.c) --------------------------------- */
 
+/*
+ * The call of a thread that waits however long it takes lies on its stack: such a thread serves one user, so a user whose memory
+ * makes the executor sleep makes nobody else wait. A call that its caller may leave is on the heap, changes nothing, and whoever
+ * is done with it last frees it.
+ */
 struct soft_call {
 	struct list link;
 	/*
 	 * On the data thread. True: finished, `result` is set. False: more to do in the next turn, so that a batch
 	 * of a thousand objects does not keep the queues of others waiting.
 	 */
-	bool (*run)(struct soft_nic *nic, struct soft_call *call);
+	bool (*run)(struct soft_exec *exec, struct soft_call *call);
 	int result;
+	uint32_t refs; /* atomic; 0: the caller waits to the end */
 	sem_t done;
 };
 
 /* Objects handled in one turn of a batch. */
 #define SOFT_CALL_SLICE 32u
+/* How long who only asks waits, unless told otherwise. A thread that has not been scheduled for so long is at a client's memory, or the node is overloaded. */
+#define SOFT_ASK_NSEC 250000000u
 
-/* Hand over and wait. Returns call->result. The NIC must have been started. */
-int soft_call(struct soft_nic *nic, struct soft_call *call);
+/* Hand over and wait. Returns call->result. */
+int soft_call(struct soft_exec *exec, struct soft_call *call);
+/*
+ * The same for at most so long; `call` is the first member of something from malloc. 0: it was carried out, and the caller frees
+ * it. -EBUSY: it was not, and is the caller's no more; until the executor has had a turn, others are not waited for either.
+ */
+int soft_call_ask(struct soft_exec *exec, struct soft_call *call, uint64_t nsec);
+/* The same of a context, as long as its caller has patience. */
+int soft_ctx_ask(struct soft_ctx *ctx, struct soft_call *call);
+/* Control thread, which has others to serve: soft_call_ask() within what is left of a budget for all NICs, a tenth of the time. */
+int soft_call_brief(struct soft_exec *exec, struct soft_call *call);
 /* Data thread: run what is handed over, one turn each. Returns how many ran. */
-unsigned int soft_calls_run(struct soft_nic *nic);
+unsigned int soft_calls_run(struct soft_exec *exec);
+/* No thread runs any more: calls that were left are freed. */
+void soft_calls_drop(struct soft_exec *exec);
 
 /* ---- the NIC --------------------------------------------------------------------------------------------------- */
 
@@ -206,17 +257,42 @@ struct soft_nic {
 	struct soft_port *port; /* owned reference; in the fabric */
 
 	/* shared */
-	pthread_mutex_t lock; /* the four below */
-	bool started;
+	pthread_mutex_t start_lock; /* taken before `lock`: one executor starts at a time */
+	pthread_mutex_t lock; /* of the next six */
+	struct soft_exec *execs[SOFT_MAX_EXECS]; /* owned */
+	struct soft_exec *spare; /* one of them: it has no context, and serves whoever comes */
+	bool started; /* there has been an executor */
 	bool open; /* nothing is imported any more */
-	pthread_t thread;
 	uint32_t last_pdn;
+	struct nic_counters past; /* of executors that ended */
+	uint32_t n_mrs; /* atomic */
+	struct soft_numbers cqns;
 	struct soft_events events;
-	struct nic_page nic_page; /* constant once started; kept where `keeps` is set */
+	bool is_leaving; /* all executors are to rest; atomic */
 	struct nic_counters former; /* of queues that were gone before their contexts were imported; control thread */
-	/* Away from flags of the data thread: compilers read several of those at once. */
-	bool is_leaving; /* the thread is to rest; atomic */
-	bool has_left; /* and it does; atomic */
+};
+
+/* Executes the queues of one user on one NIC. */
+struct soft_exec {
+	/* constant once started */
+	struct soft_nic *nic;
+	unsigned int index; /* in the NIC */
+	struct soft_lane *lane; /* the port's */
+	pthread_t thread;
+	struct nic_page nic_page; /* what the clients of this executor read; kept where the NIC `keeps` */
+
+	/* under the NIC's lock */
+	uint32_t uid;
+	uint32_t n_ctxs;
+	bool is_ending;
+	bool is_shared; /* as its page: no new context comes to it */
+	struct nic_counters last; /* when it was last asked */
+
+	/* shared */
+	bool stop; /* atomic */
+	bool may_resume; /* atomic: all contexts of a former process are there */
+	bool has_left; /* atomic: it rests, as its NIC is to */
+	uint32_t late_turns; /* atomic: + 1; of the lane when a caller had waited too long. 0: none has */
 
 	/* data thread, from its start on */
 	struct engine *engine;
@@ -224,10 +300,10 @@ struct soft_nic {
 	int epoll_fd;
 	struct list ctxs; /* struct soft_ctx.link */
 	struct list calls; /* unfinished ones */
-	struct list packets; /* not yet given to the engine, from other NICs and from itself */
+	struct list packets; /* not yet given to the engine, from others and from itself */
+	uint32_t n_downs; /* of the port, when packets were last dropped for that */
 	struct soft_delay delay;
-	struct soft_numbers qpns;
-	struct soft_numbers cqns;
+	uint32_t n_qps;
 	uint32_t n_gpu_qps; /* driven by a GPU */
 	uint64_t idle_since_nsec; /* 0: not idle */
 	bool idle_yields; /* spun long enough */
@@ -237,7 +313,6 @@ struct soft_nic {
 	bool has_sat_still; /* fault point */
 	uint32_t n_turns;
 	uint32_t turns_unpolled; /* since doorbells were looked at */
-	bool stop;
 	bool resting; /* only calls are served: until all contexts of a former process are there, or for good */
 	bool is_mute; /* nothing is sent: what ends here goes on elsewhere */
 	bool fault_stopped;
@@ -249,35 +324,49 @@ static inline struct soft_nic *soft_nic(struct nic *nic)
 	return container_of(nic, struct soft_nic, base);
 }
 
-/* Starts the data thread on the first call (soft-thread.c). */
-int soft_thread_start(struct soft_nic *nic);
 /*
- * The same for contexts of a former process, whose NIC page this is: the thread rests. -EBUSY it is too late for that; -EXDEV
- * another page is there; -EBADF it is none.
+ * The executor of this user for one more context, started when the user has none (soft-exec.c). -EUSERS: as many users as a NIC
+ * can have. Each context puts it back.
  */
-int soft_thread_adopt(struct soft_nic *nic, int page_fd);
+int soft_exec_get(struct soft_nic *nic, uint32_t uid, struct soft_exec **ret_exec);
+/*
+ * The same for a context of a former process, whose NIC page this is: the executor rests. Contexts with one page have one
+ * executor. -EBUSY it is too late for that; -EXDEV the user's executor has another page, and neither is shared; -EBADF it is none.
+ */
+int soft_exec_adopt(struct soft_nic *nic, uint32_t uid, int page_fd, struct soft_exec **ret_exec);
+/* Its context is gone. The last one leaves it to the next user, or ends it. */
+void soft_exec_put(struct soft_exec *exec);
+/* For each executor that there is, under the NIC's lock; and then, before any other can end, what those that ended had counted. */
+void soft_execs_count(struct soft_nic *nic, void (*fn)(struct soft_exec *exec, void *sum), struct nic_counters *sum);
+/* For each executor that there is, under the NIC's lock. */
+void soft_execs_each(struct soft_nic *nic, void (*fn)(struct soft_exec *exec, void *arg), void *arg);
+/* All contexts are gone: ends all of them. */
+void soft_execs_stop(struct soft_nic *nic);
 void soft_resume(struct nic *nic);
 bool soft_rest(struct nic *nic);
-bool soft_thread_is_started(struct soft_nic *nic);
-/* Ends it for good and frees what it owned; also right when it never ran. */
-void soft_thread_stop(struct soft_nic *nic);
+
+/* The data thread (soft-thread.c). */
+void *soft_thread_main(void *exec);
+int soft_thread_start_engine(struct soft_exec *exec);
 
 /* The NIC page and what lies behind it (soft-page.c). */
 struct soft_page {
-	struct shmd_nic_page client; /* all that clients are told of */
+	struct shmd_nic_page client; /* all that clients know of */
 	uint8_t unused[960];
 	uint32_t port_is_down;
+	uint32_t is_shared; /* contexts of several users have it: a daemon without executors has made it */
 };
 
-int soft_page_make(struct soft_nic *nic);
+int soft_page_make(struct soft_exec *exec);
 /* One that make has kept; -EBADF. The port is down if it was. */
-int soft_page_adopt(struct soft_nic *nic, int fd);
-void soft_page_deinit(struct soft_nic *nic);
+int soft_page_adopt(struct soft_exec *exec, int fd);
+bool soft_page_is_shared(int fd); /* of a former process */
+void soft_page_deinit(struct soft_exec *exec);
 
 /* Engine's event sink and the queue behind next_event (soft-events.c). */
 int soft_events_init(struct soft_events *events);
 void soft_events_deinit(struct soft_events *events);
-void soft_event(struct soft_nic *nic, const struct engine_event *ev);
+void soft_event(struct soft_exec *exec, const struct engine_event *ev);
 void soft_event_port(struct soft_nic *nic, enum nic_port_state state);
 int soft_next_event(struct nic *nic, struct nic_event *ret_event);
 
@@ -285,14 +374,16 @@ int soft_next_event(struct nic *nic, struct nic_event *ret_event);
 int soft_port_set(struct nic *nic, enum nic_port_state state);
 bool soft_port_is_down(const struct soft_port *port);
 /* Data thread: frees every packet that waits for the engine. */
-void soft_thread_drop_packets(struct soft_nic *nic);
+void soft_thread_drop_packets(struct soft_exec *exec);
 
 /* ---- contexts (soft-ctx.c) ---------------------------------------------------------------------------------------- */
 
 struct soft_ctx {
 	struct nic_ctx base;
 	struct soft_nic *nic;
+	struct soft_exec *exec; /* counts this context */
 	uint32_t pdn;
+	struct nic_counters last; /* when they were last asked for; the caller's side */
 	struct soft_map page_map;
 	uint64_t *doorbell; /* the 8-byte word in the doorbell page */
 
@@ -304,7 +395,7 @@ struct soft_ctx {
 
 	/* data thread */
 	struct engine_ledger *ledger;
-	struct list link; /* nic->ctxs */
+	struct list link; /* exec->ctxs */
 	struct list qps; /* struct soft_qp.link; rotates while it is scanned */
 	uint32_t n_qps;
 	uint32_t n_scan; /* QPs still to be looked at since the last doorbell */
@@ -318,8 +409,8 @@ static inline struct soft_ctx *soft_ctx(struct nic_ctx *ctx)
 }
 
 int soft_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx);
-/* Empty; pdn 0: a new one. Closed by soft_ctx_close() once it was attached to the data thread, else freed. */
-struct soft_ctx *soft_ctx_alloc(struct soft_nic *nic, const struct nic_ctx_attr *attr, uint32_t pdn);
+/* Empty; pdn 0: a new one. Puts back the executor when it goes, also when it could not be made. Closed by soft_ctx_close() once it was attached to the data thread, else freed. */
+struct soft_ctx *soft_ctx_alloc(struct soft_exec *exec, const struct nic_ctx_attr *attr, uint32_t pdn);
 struct soft_ctx *soft_ctx_free(struct soft_ctx *ctx);
 /* Its pages are there. -EINVAL another context has its PD; or what the engine says of the ledger. */
 int soft_ctx_attach(struct soft_ctx *ctx);
@@ -398,7 +489,7 @@ int soft_dc_route(void *owner, uint32_t qpn, const struct shmd_wqe_av_seg *av, v
 int soft_dc_route_back(void *owner, const void *source, void **ret_route);
 int soft_dc_source_gid(void *owner, const void *source, uint8_t ret_gid[16]);
 int soft_dct_create(struct soft_ctx *ctx, const struct nic_qp *desc, bool is_restored);
-void soft_dct_destroy(struct soft_nic *nic, uint32_t dctn);
+void soft_dct_destroy(struct soft_exec *exec, uint32_t dctn);
 int soft_resolve(struct nic_ctx *ctx, unsigned int n, const struct nic_addr *addrs, uint8_t traffic_class,
 		 struct nic_dc_peer *ret_peers, unsigned int *ret_n_done);
 
@@ -408,7 +499,7 @@ struct soft_qp *soft_qp_find(struct soft_ctx *ctx, uint32_t qpn);
 void soft_qp_count(struct soft_qp *qp, struct nic_counters *sum);
 /* Data thread: tell those who wait and have nothing on its way; 0 when it works again. The first reason stays. */
 void soft_qp_tell_error(struct soft_qp *qp, uint32_t syndrome);
-/* Data thread: one that is restored. Of its error the client is told again, since the news may have died with the process. */
+/* Data thread: one that is restored. Reports its error again, since the news may have died with the process. */
 void soft_qp_learn_error(struct soft_qp *qp);
 /* Contexts that outlive the process (soft-adopt.c). */
 int soft_ctx_keep(struct nic_ctx *ctx, struct nic_kept *ret_kept);

@@ -319,6 +319,102 @@ TEST(finish_waits_on_while_works_are_done_and_not_for_ever)
 	scene_deinit(&s);
 }
 
+/* ---- works that may stall ------------------------------------------------------------------------------------------ */
+
+#define N_STALLED 20u
+#define PATIENCE_NSEC (20 * NSEC_PER_MSEC)
+
+static struct job stalling_job(struct scene *s, const void *user, int hold, unsigned int *n_begun, unsigned int *n_done)
+{
+	struct job job = job_of(s, n_done);
+
+	job.work.users[0] = user;
+	job.work.may_stall = true;
+	job.wait_fd = hold;
+	job.n_begun = n_begun;
+	return job;
+}
+
+static void await_count(const unsigned int *n, unsigned int wanted)
+{
+	const struct timespec pause = {.tv_nsec = NSEC_PER_MSEC};
+	uint64_t end = nsec_now() + LIMIT_NSEC;
+
+	while (__atomic_load_n(n, __ATOMIC_ACQUIRE) < wanted) {
+		ASSERT_LT(nsec_now(), end);
+		nanosleep(&pause, NULL);
+	}
+}
+
+/* Many more users than threads, two works each: the first of each is under way, and neither others nor firmware wait. */
+TEST(users_who_stall_take_threads_from_nobody)
+{
+	static struct job jobs[2 * N_STALLED];
+	unsigned int n_begun = 0, n_done = 0;
+	int hold = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	uint64_t all = 2 * N_STALLED;
+	struct job other, firmware;
+	struct scene s;
+
+	ASSERT_GE(hold, 0);
+	scene_init(&s, 2);
+	for (unsigned int i = 0; i < 2 * N_STALLED; i++) {
+		jobs[i] = stalling_job(&s, &jobs[i / 2], hold, &n_begun, &n_done);
+		workers_submit(s.workers, &jobs[i].work);
+	}
+	await_count(&n_begun, N_STALLED);
+	other = stalling_job(&s, &other, -1, NULL, &n_done);
+	other.stops_loop = true;
+	workers_submit(s.workers, &other.work);
+	ASSERT_OK(loop_run(s.loop));
+	submit_other(&s, &firmware, &n_done);
+	ASSERT_OK(loop_run(s.loop));
+	ASSERT_EQ(n_done, 2u);
+	ASSERT_EQ(__atomic_load_n(&n_begun, __ATOMIC_ACQUIRE), N_STALLED);
+	ASSERT_EQ(write(hold, &all, sizeof(all)), (ssize_t)sizeof(all));
+	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC, LIMIT_NSEC));
+	ASSERT_EQ(n_done, 2 * N_STALLED + 2);
+	close(hold);
+	scene_deinit(&s);
+}
+
+TEST(what_is_quick_is_waited_for_and_what_stalls_is_not_for_long)
+{
+	static struct job jobs[N_STALLED];
+	int hold = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	unsigned int n_begun = 0, n_done = 0, n_run = 0;
+	uint64_t all = N_STALLED + 1, begin;
+	struct job quick, second;
+	struct scene s;
+
+	ASSERT_GE(hold, 0);
+	scene_init(&s, 2);
+	/* On a busy machine a thread may not get to it in time. */
+	for (unsigned int i = 0; i < 50; i++) {
+		quick = stalling_job(&s, &quick, -1, NULL, &n_done);
+		n_run += workers_run(s.workers, &quick.work, PATIENCE_NSEC);
+		ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC, LIMIT_NSEC));
+	}
+	ASSERT_GT(n_run, 0u);
+	ASSERT_EQ(n_run + n_done, 50u);
+	n_done = 0;
+	begin = nsec_now();
+	for (unsigned int i = 0; i < N_STALLED; i++) {
+		jobs[i] = stalling_job(&s, &jobs[i], hold, &n_begun, &n_done);
+		ASSERT(!workers_run(s.workers, &jobs[i].work, PATIENCE_NSEC));
+	}
+	/* One patience in all, and a tenth of the time. */
+	ASSERT_LT(nsec_now() - begin, N_STALLED * PATIENCE_NSEC / 2);
+	await_count(&n_begun, N_STALLED);
+	second = stalling_job(&s, &jobs[0], hold, NULL, &n_done);
+	ASSERT(!workers_run(s.workers, &second.work, LIMIT_NSEC));
+	ASSERT_EQ(write(hold, &all, sizeof(all)), (ssize_t)sizeof(all));
+	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC, LIMIT_NSEC));
+	ASSERT_EQ(n_done, N_STALLED + 1);
+	close(hold);
+	scene_deinit(&s);
+}
+
 /* ---- sessions ------------------------------------------------------------------------------------------------------- */
 
 #define N_CLIENTS 6

@@ -65,6 +65,8 @@ static int send(void *owner, void *route, struct engine_packet *pkt)
 	struct node *to = route;
 
 	w->n_packets++;
+	if (w->owns_payload)
+		ASSERT_OK(engine_packet_own_payload(((struct node *)owner)->engine, pkt));
 	if ((w->lose && w->lose(w, pkt, w->n_packets)) || chance(w, w->lose_percent)) {
 		w->n_lost++;
 		engine_packet_free(pkt);

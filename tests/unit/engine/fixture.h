@@ -55,6 +55,7 @@ struct world {
 	bool (*lose)(struct world *w, const struct engine_packet *pkt, uint64_t n);
 	unsigned int lose_percent, repeat_percent, swap_percent;
 	uint64_t n_lost;
+	bool owns_payload; /* packets take along what they name */
 	uint64_t behind_until_nsec; /* until then a peer may answer yet */
 	void *data;
 	uint64_t n_ud_paths; /* asked for */

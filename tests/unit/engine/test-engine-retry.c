@@ -270,6 +270,21 @@ TEST(retries_are_spent_as_usual_once_a_peer_was_behind_for_a_minute)
 	setup_deinit(&s);
 }
 
+TEST(packets_that_take_their_payload_along_do_all_that_others_do)
+{
+	FOR_EACH_MODE(mode)
+	{
+		struct setup s;
+
+		setup_init(&s, mode, SIZE, NULL);
+		s.w.owns_payload = true;
+		post_all(&s);
+		world_run_timers(&s.w, SEC);
+		expect_all(&s);
+		setup_deinit(&s);
+	}
+}
+
 TEST(timeout_0_waits_for_ever)
 {
 	struct tqp_attr attr = TQP_ATTR;

@@ -188,9 +188,21 @@ void client_open_ctx_as(struct client *c, struct nic *nic, uint64_t session_id, 
 	open_ctx(c, nic, &attr);
 }
 
+void client_open_ctx_for(struct client *c, struct nic *nic, uint64_t session_id, uint32_t uid)
+{
+	const struct nic_ctx_attr attr = {.session_id = session_id, .uid = uid, .health_fd = -1};
+
+	open_ctx(c, nic, &attr);
+}
+
 void client_open_ctx_kept(struct client *c, struct nic *nic, uint64_t session_id)
 {
-	const struct nic_ctx_attr attr = {.session_id = session_id, .health_fd = -1, .is_kept = true};
+	client_open_ctx_kept_for(c, nic, session_id, 0);
+}
+
+void client_open_ctx_kept_for(struct client *c, struct nic *nic, uint64_t session_id, uint32_t uid)
+{
+	const struct nic_ctx_attr attr = {.session_id = session_id, .uid = uid, .health_fd = -1, .is_kept = true};
 
 	open_ctx(c, nic, &attr);
 }
@@ -279,6 +291,13 @@ void client_create(struct client *c, unsigned int n_qps, uint32_t qp_flags)
 void client_open(struct client *c, struct nic *nic, uint64_t session_id, unsigned int n_qps)
 {
 	client_open_ctx(c, nic, session_id);
+	client_reg(c);
+	client_create(c, n_qps, 0);
+}
+
+void client_open_for(struct client *c, struct nic *nic, uint64_t session_id, uint32_t uid, unsigned int n_qps)
+{
+	client_open_ctx_for(c, nic, session_id, uid);
 	client_reg(c);
 	client_create(c, n_qps, 0);
 }

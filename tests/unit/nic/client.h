@@ -67,8 +67,11 @@ extern unsigned int client_n_looks; /* so far, in this process */
 void client_swap_ctx(struct nic_ctx *is, struct nic_ctx *becomes);
 void client_open_ctx(struct client *c, struct nic *nic, uint64_t session_id);
 void client_open_ctx_as(struct client *c, struct nic *nic, uint64_t session_id, enum nic_doorbell_mode doorbell);
+/* Of this user; the others are user 0's. */
+void client_open_ctx_for(struct client *c, struct nic *nic, uint64_t session_id, uint32_t uid);
 /* One that is to outlive its NIC. */
 void client_open_ctx_kept(struct client *c, struct nic *nic, uint64_t session_id);
+void client_open_ctx_kept_for(struct client *c, struct nic *nic, uint64_t session_id, uint32_t uid);
 void client_reg(struct client *c);
 /* n_qps QPs, each with a CQ for both directions. */
 void client_create(struct client *c, unsigned int n_qps, uint32_t qp_flags);
@@ -77,6 +80,8 @@ void client_create_as(struct client *c, const struct nic_queues_attr *attr);
 int client_take(struct client *c, const struct nic_queues_attr *attr);
 /* The first three. */
 void client_open(struct client *c, struct nic *nic, uint64_t session_id, unsigned int n_qps);
+/* The same of this user's. */
+void client_open_for(struct client *c, struct nic *nic, uint64_t session_id, uint32_t uid, unsigned int n_qps);
 /* In the daemon's order; right at every half-built point. */
 void client_close(struct client *c);
 

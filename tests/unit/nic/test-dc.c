@@ -16,6 +16,7 @@
 
 #define N_DCIS 2u
 #define DCT N_DCIS /* index in a session's batch */
+#define FIRST_USER 1000u /* each session is another one's, so on soft NICs each has an executor */
 
 /* 34 ms, two retries: for who is never answered, and yet enough for an answer on a loaded machine. */
 static const struct nic_qp_params impatient = {
@@ -75,7 +76,7 @@ static void session_make(struct client *c, const struct nic_qp_params *params, u
 static void session_open_as(struct client *c, struct nic *nic, uint64_t id, const struct nic_qp_params *params,
 			    uint32_t access)
 {
-	client_open_ctx(c, nic, id);
+	client_open_ctx_for(c, nic, id, FIRST_USER + (uint32_t)id);
 	session_make(c, params, access);
 }
 

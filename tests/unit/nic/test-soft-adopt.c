@@ -220,6 +220,104 @@ TEST(connected_contexts_go_on_with_other_nics)
 	pair_close(&pair);
 }
 
+#define ALICE 1001u
+#define BOB 1002u
+
+static void adopt_for(struct client *c, struct nic *nic, struct left *left, uint32_t uid)
+{
+	struct nic_import_attr attr = attr_of(c, left);
+	struct nic_imported imported;
+
+	attr.ctx.uid = uid;
+	ASSERT_OK(nic->ops->ctx_import(nic, &attr, &imported));
+	go_on(c, &imported);
+}
+
+static void open_for(struct client *c, struct nic *nic, uint64_t session_id, uint32_t uid)
+{
+	client_open_ctx_kept_for(c, nic, session_id, uid);
+	client_reg(c);
+	client_create(c, QPS, 0);
+}
+
+/* Asleep and woken by their own doorbells. */
+static void exercise_asleep(struct pair *pair)
+{
+	exercise(pair);
+	client_wait_asleep(&pair->a);
+	client_wait_asleep(&pair->b);
+	exercise(pair);
+}
+
+/* Two users on one NIC: each has a NIC page, or both have one since a daemon of before knew no users. */
+TEST(contexts_of_two_users_go_on_with_the_pages_that_they_had)
+{
+	for (unsigned int shared = 0; shared < 2; shared++) {
+		struct pair pair = {0};
+
+		rig_open(&pair.rig, 1, NULL);
+		open_for(&pair.a, pair.rig.nic[0], 1, ALICE);
+		open_for(&pair.b, pair.rig.nic[0], 2, shared ? ALICE : BOB);
+		for (unsigned int i = 0; i < QPS; i++)
+			client_connect(&pair.a, i, &pair.b, i);
+		exercise(&pair);
+		pair_leave(&pair);
+		rig_open(&pair.rig, 1, NULL);
+		adopt_for(&pair.a, pair.rig.nic[0], &pair.of_a, ALICE);
+		adopt_for(&pair.b, pair.rig.nic[0], &pair.of_b, BOB);
+		resume(&pair.rig);
+		exercise_asleep(&pair);
+		pair_close(&pair);
+	}
+}
+
+static ino_t page_of(const struct client *c)
+{
+	struct stat st;
+
+	ASSERT_OK(fstat(c->ctx->doorbell.nic_page_fd, &st));
+	return st.st_ino;
+}
+
+/* New contexts of users who share a page get another one, and the next process takes both, in any order. */
+TEST(users_who_share_a_page_get_pages_of_their_own_for_new_contexts)
+{
+	for (unsigned int new_first = 0; new_first < 2; new_first++) {
+		struct pair pair = {0};
+		struct left of_new;
+		struct client new;
+
+		rig_open(&pair.rig, 1, NULL);
+		open_for(&pair.a, pair.rig.nic[0], 1, ALICE);
+		open_for(&pair.b, pair.rig.nic[0], 2, ALICE);
+		for (unsigned int i = 0; i < QPS; i++)
+			client_connect(&pair.a, i, &pair.b, i);
+		pair_leave(&pair);
+		rig_open(&pair.rig, 1, NULL);
+		adopt_for(&pair.a, pair.rig.nic[0], &pair.of_a, ALICE);
+		adopt_for(&pair.b, pair.rig.nic[0], &pair.of_b, BOB);
+		resume(&pair.rig);
+		open_for(&new, pair.rig.nic[0], 3, ALICE);
+		ASSERT_EQ(page_of(&pair.b), page_of(&pair.a));
+		ASSERT_NE(page_of(&new), page_of(&pair.a));
+		pair_forget(&pair);
+		leave(&new, &of_new);
+		pair_leave(&pair);
+		rig_open(&pair.rig, 1, NULL);
+		if (new_first)
+			adopt_for(&new, pair.rig.nic[0], &of_new, ALICE);
+		adopt_for(&pair.a, pair.rig.nic[0], &pair.of_a, ALICE);
+		if (!new_first)
+			adopt_for(&new, pair.rig.nic[0], &of_new, ALICE);
+		adopt_for(&pair.b, pair.rig.nic[0], &pair.of_b, BOB);
+		resume(&pair.rig);
+		exercise_asleep(&pair);
+		client_close(&new);
+		left_deinit(&of_new);
+		pair_close(&pair);
+	}
+}
+
 /* Also what another daemon has adopted is kept, any number of times. */
 TEST(contexts_go_on_again_and_again)
 {

@@ -247,19 +247,19 @@ TEST(new_numbers_come_behind_those_of_a_former_process)
 	int object;
 
 	ASSERT_OK(soft_numbers_init(&numbers));
-	ASSERT_OK(soft_numbers_reserve(&numbers, 0x05fffe, &object));
-	ASSERT_OK(soft_numbers_reserve(&numbers, 0x060001, &object));
-	ASSERT_OK(soft_numbers_reserve(&numbers, 0x050010, &object));
-	ASSERT_EQ(soft_numbers_find(&numbers, 0x05fffe), (void *)&object);
-	ASSERT(!soft_numbers_find(&numbers, 0x06fffe));
-	ASSERT_ERR(soft_numbers_reserve(&numbers, 0x07fffe, &object), EEXIST);
-	ASSERT_ERR(soft_numbers_reserve(&numbers, 0x000003, &object), EINVAL);
-	ASSERT_ERR(soft_numbers_reserve(&numbers, 0xff0003, &object), EINVAL);
-	ASSERT_ERR(soft_numbers_reserve(&numbers, 0x1000003, &object), EINVAL);
-	ASSERT_OK(soft_numbers_alloc(&numbers, &object, &number));
+	ASSERT_OK(soft_numbers_reserve(&numbers, 0, 0x05fffe, &object));
+	ASSERT_OK(soft_numbers_reserve(&numbers, 0, 0x060001, &object));
+	ASSERT_OK(soft_numbers_reserve(&numbers, 0, 0x050010, &object));
+	ASSERT_EQ(soft_numbers_find(&numbers, 0, 0x05fffe), (void *)&object);
+	ASSERT(!soft_numbers_find(&numbers, 0, 0x06fffe));
+	ASSERT_ERR(soft_numbers_reserve(&numbers, 0, 0x07fffe, &object), EEXIST);
+	ASSERT_ERR(soft_numbers_reserve(&numbers, 0, 0x000003, &object), EINVAL);
+	ASSERT_ERR(soft_numbers_reserve(&numbers, 0, 0xff0003, &object), EINVAL);
+	ASSERT_ERR(soft_numbers_reserve(&numbers, 0, 0x1000003, &object), EINVAL);
+	ASSERT_OK(soft_numbers_alloc(&numbers, 0, &object, &number));
 	ASSERT_EQ(number, 0x060002u);
 	soft_numbers_dealloc(&numbers, 0x05fffe);
-	ASSERT(!soft_numbers_find(&numbers, 0x05fffe));
+	ASSERT(!soft_numbers_find(&numbers, 0, 0x05fffe));
 	soft_numbers_deinit(&numbers);
 }
 
@@ -270,12 +270,12 @@ TEST(the_circle_of_numbers_has_no_seam)
 	int object;
 
 	ASSERT_OK(soft_numbers_init(&numbers));
-	ASSERT_OK(soft_numbers_reserve(&numbers, 0xfeffff, &object));
-	ASSERT_OK(soft_numbers_alloc(&numbers, &object, &number));
+	ASSERT_OK(soft_numbers_reserve(&numbers, 0, 0xfeffff, &object));
+	ASSERT_OK(soft_numbers_alloc(&numbers, 0, &object, &number));
 	ASSERT_EQ(number, 0x010000u);
 	/* One of before the seam does not set it back. */
-	ASSERT_OK(soft_numbers_reserve(&numbers, 0xfefffe, &object));
-	ASSERT_OK(soft_numbers_alloc(&numbers, &object, &number));
+	ASSERT_OK(soft_numbers_reserve(&numbers, 0, 0xfefffe, &object));
+	ASSERT_OK(soft_numbers_alloc(&numbers, 0, &object, &number));
 	ASSERT_EQ(number, 0x010001u);
 	soft_numbers_deinit(&numbers);
 }
@@ -288,13 +288,13 @@ TEST(all_slots_but_the_reserved_ones_are_given_out)
 
 	ASSERT_OK(soft_numbers_init(&numbers));
 	for (uint32_t i = 0; i < 1000; i++)
-		ASSERT_OK(soft_numbers_reserve(&numbers, 0x100000 | i * 61, &object));
-	while (soft_numbers_alloc(&numbers, &other, &number) == 0) {
-		ASSERT_EQ(soft_numbers_find(&numbers, number), (void *)&other);
+		ASSERT_OK(soft_numbers_reserve(&numbers, 0, 0x100000 | i * 61, &object));
+	while (soft_numbers_alloc(&numbers, 0, &other, &number) == 0) {
+		ASSERT_EQ(soft_numbers_find(&numbers, 0, number), (void *)&other);
 		n++;
 	}
 	ASSERT_EQ(n, 65536u - 1000);
 	for (uint32_t i = 0; i < 1000; i++)
-		ASSERT_EQ(soft_numbers_find(&numbers, 0x100000 | i * 61), (void *)&object);
+		ASSERT_EQ(soft_numbers_find(&numbers, 0, 0x100000 | i * 61), (void *)&object);
 	soft_numbers_deinit(&numbers);
 }
