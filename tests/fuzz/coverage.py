@@ -26,8 +26,8 @@ GROUPS = {
     'engine': (85, ['daemon/engine/*.c', 'daemon/engine/extra/*.c']),
     'configuration': (40, ['daemon/settings/settings.c']),
     'saved state': (85, ['daemon/restart/state.c', 'daemon/restart/state-write.c']),
-    'topology files': (90, ['daemon/topo/xml.c', 'daemon/topo/read-*.c', 'daemon/topo/dump.c', 'daemon/topo/gid.c',
-                            'daemon/topo/topo.c']),
+    'topology files': (90, ['daemon/topo/xml.c', 'daemon/topo/read-*.c', 'daemon/topo/dump.c', 'daemon/topo/topo.c',
+                            'daemon/host/text.c']),
     'assignment': (89, ['daemon/topo/policy*.c', 'daemon/topo/exclude.c', 'daemon/topo/assign.c', 'daemon/topo/distance.c',
                         'daemon/topo/reason.c']),
 }
@@ -152,6 +152,8 @@ def self_test():
         ('no file at all', judge({'p/b.c': {1: True}}, groups)[1][0].startswith('a: 0.0 %')),
         ('lines that were missed', ranges([1, 2, 3, 7]) == '1-3, 7'),
         ('a line counts once', read == {'p/a.c': {1: True, 2: False}}),
+        ('every pattern names a file', not [pattern for _, patterns in GROUPS.values() for pattern in patterns
+                                            if not any(ROOT.glob(pattern))]),
         ('every harness has an aim', set(AIMS) == set(HARNESSES) and
          all(group in GROUPS for aim in AIMS.values() for group in aim)),
     ]

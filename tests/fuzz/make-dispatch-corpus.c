@@ -18,7 +18,7 @@
 #define CQN 1u
 #define QPN 2u
 
-/* A cursor into a list of NICs: the page, as a cursor has it (list-cursor.c). */
+/* A cursor into a list of NICs: the page, as a cursor has it (handle-list.c). */
 #define PAGE_CURSOR_SHIFT (20 + 12)
 
 #define STRANGE(kind) (uint8_t)(0x40 | (kind))
