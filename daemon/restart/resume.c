@@ -247,8 +247,9 @@ static void go_on(const struct resume_attr *attr, struct session *session, struc
 {
 	int r;
 
+	/* Where NICs block or stall a worker ends its contexts: neither firmware nor memory of its user holds the start up. */
 	if (session->ended) {
-		session_free(session);
+		session_release(session);
 		result->n_ended++;
 		return;
 	}
@@ -258,7 +259,7 @@ static void go_on(const struct resume_attr *attr, struct session *session, struc
 	if (r < 0) {
 		session_end(session, SHMD_STATUS_NO_MEMORY, "shmemd has restarted and cannot watch this session: %s",
 			    strerror(-r));
-		session_free(session);
+		session_release(session);
 		result->n_ended++;
 		return;
 	}

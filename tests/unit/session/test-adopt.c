@@ -13,6 +13,7 @@
 
 #include "daemon/restart/resume.h"
 #include "daemon/restart/state.h"
+#include "tests/unit/session/keep-lab.h"
 #include "tests/unit/session/lab.h"
 #include "tests/lib/test.h"
 
@@ -22,6 +23,7 @@
 struct scene {
 	struct lab lab;
 	struct keep_store *store;
+	bool blocks; /* NICs do: to set before start() */
 	char path[64];
 	int manager;
 	unsigned int n_strange, n_adopted; /* lines with these events */
@@ -63,7 +65,12 @@ static void start(struct scene *s, bool has_store)
 	const struct resume_attr attr = {.registry = &s->lab.registry, .attach = attach};
 	struct resume_attr now = attr;
 
-	lab_init(&s->lab, 100);
+	if (s->blocks)
+		lab_init_blocking(&s->lab, 100);
+	else
+		lab_init(&s->lab, 100);
+	for (int i = 0; i < 2; i++)
+		s->lab.nics[i].keeps = true;
 	make_manager(s);
 	if (has_store)
 		ASSERT_OK(keep_store_new(MAX_FDS, &s->store));
@@ -77,7 +84,8 @@ static void start(struct scene *s, bool has_store)
 	ASSERT_OK(resume_all(&now, &s->result));
 	for (int i = 0; i < 2; i++)
 		ASSERT_EQ(s->lab.nics[i].n_resumes, 1);
-	lab_assert_empty(&s->lab);
+	if (!s->blocks)
+		lab_assert_empty(&s->lab);
 }
 
 static void stop(struct scene *s)
@@ -279,6 +287,44 @@ TEST(session_that_was_counted_at_its_end_is_not_taken_over)
 	as_daemon(fds, 3, "node-state:s5-state:s5-sock", find_counted);
 	ASSERT_EQ(recv(client, &byte, 1, 0), 0);
 	close(client);
+}
+
+static void find_ended(void)
+{
+	static struct scene s = {.blocks = true};
+
+	start(&s, true);
+	ASSERT_EQ(s.result.n_ended, 1);
+	ASSERT_EQ(s.result.n_resumed + s.result.n_strange + s.result.n_strays, 0);
+	/* The NIC still has it: it waits for a worker. */
+	ASSERT_EQ(s.lab.nics[0].n_ctxs, 1);
+	ASSERT(!list_empty(&s.lab.registry.sessions));
+	lab_work(&s.lab);
+	lab_assert_empty(&s.lab);
+	stop(&s);
+}
+
+TEST(session_that_had_ended_does_not_hold_the_start_up)
+{
+	struct keep_lab k = {.blocks = false};
+	char names[16 * SAVE_NAME_BYTES] = "";
+	struct pair pair, *pairs[] = {&pair};
+	int fds[16];
+
+	keep_lab_init(&k, 100);
+	keep_lab_hello(&pair, &k);
+	raw_open_nic(&pair.raw, "fake0");
+	session_end(pair.session, SHMD_STATUS_KILLED, "a test ended it");
+	keep_lab_restart(&k, pairs, 1);
+	ASSERT_LE(k.n, 16);
+	for (unsigned int i = 0; i < k.n; i++) {
+		fds[i] = fcntl(k.kept[i].fd, F_DUPFD_CLOEXEC, 3);
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s", i ? ":" : "", k.kept[i].name);
+	}
+	as_daemon(fds, k.n, names, find_ended);
+	keep_lab_let_go(&k, 1);
+	raw_close(&pair.raw);
+	keep_lab_deinit(&k);
 }
 
 TEST(nics_go_on_where_nothing_is_kept)
