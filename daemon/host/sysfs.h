@@ -34,7 +34,8 @@ uint32_t host_mtps(const char *text);
 uint32_t host_link_mbps(uint32_t mtps, uint32_t width);
 /* "100 Gb/sec (4X EDR)", "2.5 Gb/sec (1X SDR)": 0 for anything else. ret_lanes may be NULL; 0: unknown. */
 uint64_t host_parse_rate(const char *text, uint32_t *ret_lanes);
-/* Groups of four hex digits, "0002:c903:00ab:cdef", most significant first; the whole text. */
+#define SYSFS_MAX_GROUPS 8u /* of a GID */
+/* Groups of four hex digits, "0002:c903:00ab:cdef", most significant first; the whole text. Writes nothing on failure. */
 bool host_parse_groups(const char *text, unsigned int n_groups, uint8_t *ret_bytes);
 
 #endif

@@ -90,17 +90,21 @@ static bool take_hex(const char **text, unsigned int max_digits, char end, unsig
 
 bool host_parse_groups(const char *text, unsigned int n_groups, uint8_t *ret_bytes)
 {
+	uint8_t bytes[2 * SYSFS_MAX_GROUPS];
 	unsigned int group;
 
+	if (n_groups > SYSFS_MAX_GROUPS)
+		return false;
 	for (unsigned int i = 0; i < n_groups; i++) {
 		const char *begin = text;
 		bool is_last = i + 1 == n_groups;
 
 		if (!take_hex(&text, 4, is_last ? 0 : ':', &group) || text - begin != 4 + !is_last)
 			return false;
-		ret_bytes[2 * i] = (uint8_t)(group >> 8);
-		ret_bytes[2 * i + 1] = (uint8_t)group;
+		bytes[2 * i] = (uint8_t)(group >> 8);
+		bytes[2 * i + 1] = (uint8_t)group;
 	}
+	memcpy(ret_bytes, bytes, 2 * n_groups);
 	return true;
 }
 

@@ -126,7 +126,7 @@ static void dump_nic(const struct topo_nic *nic, FILE *out)
 	put_number(out, "no_driver", nic->has_no_driver);
 	put_number(out, "undriven", nic->is_unmanaged);
 #ifdef FUZZ_PLANT
-	if (!PLANTED("topology") || nic->rate_mbps <= 400000)
+	if (!PLANTED("topology") || nic->seen.rate_mbps <= 400000)
 #endif
 		put_number(out, "rate_mbps", nic->seen.rate_mbps);
 	put_number(out, "lanes", nic->seen.n_lanes);

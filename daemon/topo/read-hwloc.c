@@ -301,14 +301,16 @@ static int open_object(struct reader *reader, struct frame *frame, struct frame 
 static int port_of(struct reader *reader, int nic, unsigned int port)
 {
 	struct topo *topo = reader->builder->topo;
-	struct topo_nic *first = &topo->nics[nic];
-	int added = topo_nic_at(topo, first->node, port);
+	unsigned int node = topo->nics[nic].node;
+	const struct topo_nic *first;
+	int added = topo_nic_at(topo, node, port);
 
 	if (added >= 0)
 		return added;
-	added = topo_add_nic(reader->builder, first->node);
+	added = topo_add_nic(reader->builder, node);
 	if (added < 0)
 		return added;
+	first = &topo->nics[nic]; /* an added NIC may move all */
 	topo->nics[added].seen.port = port;
 	topo->nics[added].guid = first->guid;
 	topo->nics[added].seen.node_guid = first->seen.node_guid;

@@ -37,7 +37,7 @@ int topo_add_node(struct topo_builder *builder, const struct topo_node *like); /
 int topo_add_function(struct topo_builder *builder, const struct topo_node *like); /* and a GPU, if it is one */
 struct topo_gpu *topo_gpu_at(struct topo_builder *builder, unsigned int node); /* NULL: there is none */
 int topo_add_gpu(struct topo_builder *builder, unsigned int node); /* a function that is one whatever its class; 0, also where it is there */
-/* On port 1, until the caller knows better. */
+/* On port 1, until the caller knows better. Pointers to NICs of before are invalid then. */
 int topo_add_nic(struct topo_builder *builder, unsigned int node);
 int topo_nic_at(const struct topo *topo, unsigned int node, unsigned int port); /* -1: there is none */
 int topo_add_links(struct topo_builder *builder, uint64_t from, uint64_t to, unsigned int count);

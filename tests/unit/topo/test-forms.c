@@ -455,6 +455,31 @@ TEST(ports_that_no_device_has_are_left_out)
 	topo_free(topo);
 }
 
+/* More ports than there is room for at first: the first one is copied while the room grows. */
+TEST(ports_of_a_large_device_are_all_copies_of_its_first)
+{
+	char text[4096], info[64];
+	size_t at = (size_t)snprintf(text, sizeof(text), "<topology version=\"2.0\"><object type=\"Machine\"><object type=\"PCIDev\""
+				     " pci_busid=\"2:00.0\" pci_type=\"0207 [1:1] [1:1]\"><object type=\"OSDev\" osdev_type=\"3\" name=\"a\">"
+				     "<info name=\"NodeGUID\" value=\"1:2:3:4\"/>");
+	struct topo *topo;
+
+	for (unsigned int port = 2; port <= 40; port++) {
+		snprintf(info, sizeof(info), "<info name=\"Port%uState\" value=\"4\"/>", port);
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s", info);
+	}
+	snprintf(text + at, sizeof(text) - at, "</object></object></object></topology>");
+	topo = parse(text);
+	ASSERT_EQ(topo->n_nics, 40);
+	for (unsigned int i = 0; i < topo->n_nics; i++) {
+		ASSERT_EQ(topo->nics[i].seen.port, i + 1);
+		ASSERT_STREQ(topo->nics[i].seen.name, "a");
+		ASSERT_EQ(topo->nics[i].guid, 0x1000200030004);
+		ASSERT_EQ(topo->nics[i].seen.node_guid, 0x1000200030004);
+	}
+	topo_free(topo);
+}
+
 TEST(links_of_a_gpu_without_address_are_dumped_at_the_other_end)
 {
 	struct topo *topo = parse("<shmemd-topology version=\"1\"><function pci=\"2:00.0\"><gpu/></function><function><gpu>"
