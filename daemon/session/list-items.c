@@ -89,6 +89,15 @@ void fill_nic_ctx_pool(struct msg_nic *to, struct nic *nic)
 	};
 }
 
+/* The interface that has the port's addresses, which may be a bond; else the device's own. */
+static const char *shown_netdev(const struct host_nic *nic)
+{
+	for (unsigned int i = 0; i < nic->n_gids; i++)
+		if (nic->gids[i].netdev[0])
+			return nic->gids[i].netdev;
+	return nic->netdev;
+}
+
 void fill_unmanaged(struct msg_undriven_nic *to, const struct registry *registry, const struct host_nic *from)
 {
 	char pci[HOST_PCI_BYTES];
@@ -108,7 +117,7 @@ void fill_unmanaged(struct msg_undriven_nic *to, const struct registry *registry
 	snprintf(to->driver, sizeof(to->driver), "%s", from->driver);
 	if (from->pci != HOST_NO_PCI)
 		snprintf(to->pci, sizeof(to->pci), "%.15s", host_pci_text(from->pci, pci));
-	snprintf(to->netdev, sizeof(to->netdev), "%.15s", from->netdev);
+	snprintf(to->netdev, sizeof(to->netdev), "%.15s", shown_netdev(from));
 	unmanaged_text(registry, from, to->reason, sizeof(to->reason));
 	for (unsigned int i = 0; i < to->n_gids; i++) {
 		memcpy(to->gids[i].gid, from->gids[i].bytes, sizeof(to->gids[i].gid));

@@ -36,7 +36,7 @@ static void scene_deinit(struct scene *s)
 	lab_deinit(&s->lab);
 }
 
-/* "rxe0", "rxe1", ... with a driver. */
+/* "rxe0", "rxe1", ... with a driver. Addresses of every other one are of a bond. */
 static struct host_list *make_list(unsigned int n, const char *driver)
 {
 	struct host_list *list = calloc(1, sizeof(*list));
@@ -62,6 +62,7 @@ static struct host_list *make_list(unsigned int n, const char *driver)
 			nic->gids[k].index = 2 * k;
 			nic->gids[k].type = HOST_GID_ROCE_V2;
 			memset(nic->gids[k].bytes, (int)(16 * i + k), 16);
+			snprintf(nic->gids[k].netdev, sizeof(nic->gids[k].netdev), "%s", k && i % 2 ? "bond0" : "");
 		}
 	}
 	return list;
@@ -145,6 +146,8 @@ static void check_item(const struct msg_undriven_nic *nic, unsigned int i)
 
 	snprintf(name, sizeof(name), "rxe%u", i);
 	ASSERT_STREQ(nic->name, name);
+	snprintf(name, sizeof(name), "veth%u", i);
+	ASSERT_STREQ(nic->netdev, i % 2 ? "bond0" : name);
 	ASSERT_STREQ(nic->driver, "rdma_rxe");
 	ASSERT_EQ(nic->phys_state, 5);
 	ASSERT_EQ(nic->mtu_bytes, 1024);
