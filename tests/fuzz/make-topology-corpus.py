@@ -206,6 +206,7 @@ def hwloc_seeds():
     yield "hwloc-silent", hwloc(host_bridge(hwloc_pci(0x20, FUNCTION_IB), gpu_of[0]))
     yield "hostile-hwloc-port-numbers", hwloc(host_bridge(hwloc_nic(0x20, ports=()).replace(
         info("NodeGUID", "ec0d:9a03:0067:fdd4"), "".join(info(f"Port{n}State", 4) for n in (0, 2, 255, 256, 999, -1)))))
+    yield "hwloc-many-ports", hwloc(host_bridge(hwloc_nic(0x20, ports=(4,) * 40), gpu_of[0]))
     yield "hostile-hwloc-no-type", element("topology", element("object"))
     yield "hostile-hwloc-no-class", hwloc(obj("PCIDev", pci_busid="0:0:0.0"))
     yield "hostile-hwloc-bridge-without-address", hwloc(obj("Bridge", bridge_type="1-1"))
