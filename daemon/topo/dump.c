@@ -18,9 +18,9 @@
 _Static_assert(TOPO_MAX_DEPTH + 2 <= XML_MAX_DEPTH, "what is written can be read");
 
 /* Words of the enums, from 0. */
-static const char *const state_words[] = {"", "down", "active", NULL};
-static const char *const fabric_words[] = {"", "ethernet", "infiniband", NULL};
-static const char *const known_words[] = {"", "no", "yes", NULL};
+static const char *const state_words[] = {"", [HOST_STATE_DOWN] = "down", [HOST_STATE_ACTIVE] = "active", NULL};
+static const char *const fabric_words[] = {"", [HOST_FABRIC_ETHERNET] = "ethernet", [HOST_FABRIC_INFINIBAND] = "infiniband", NULL};
+static const char *const known_words[] = {"", [HOST_NO] = "no", [HOST_YES] = "yes", NULL};
 static const char *const role_words[] = {"", "management", "storage", "bridge", NULL};
 
 /* ---- writing ------------------------------------------------------------------------------------------------------- */

@@ -79,7 +79,8 @@ static void put_gpu(struct json *json, const struct topology_view *view, unsigne
 
 static const char *fabric_text(enum host_fabric fabric)
 {
-	static const char *const texts[] = {"unknown", "infiniband", "ethernet"};
+	static const char *const texts[] = {
+		[HOST_FABRIC_UNKNOWN] = "unknown", [HOST_FABRIC_ETHERNET] = "ethernet", [HOST_FABRIC_INFINIBAND] = "infiniband"};
 
 	return texts[fabric];
 }

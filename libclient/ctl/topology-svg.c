@@ -189,7 +189,8 @@ static bool has_rate(const struct topo_nic *nic)
 
 static void draw_port(const struct picture *picture, unsigned int nic)
 {
-	static const char *const classes[] = {"state unknown", "state down", "state active"};
+	static const char *const classes[] = {
+		[HOST_STATE_UNKNOWN] = "state unknown", [HOST_STATE_DOWN] = "state down", [HOST_STATE_ACTIVE] = "state active"};
 	const struct topo_nic *seen = &picture->topo->nics[nic];
 	const struct rect *at = &picture->nics[nic];
 	char rate[UNITS_BYTES];

@@ -364,6 +364,7 @@ def check_small(cases, shmemctl, small, scratch):
               ([] if first['gids'] == [{'index': 0, 'address': 'fe80::a088:c203:ab:1', 'roce_v2': False, 'interface': ''}] else ['GIDs']) +
               ([] if [first[key] for key in ABILITIES] == ['yes', 'yes', 'no', 'yes'] else ['not what the file says']) +
               ([] if [second[key] for key in ABILITIES] == ['unknown'] * 4 else ['known from nowhere']) +
+              ([] if [nic['link'] for nic in document['nics']] == ['infiniband'] * 3 + ['ethernet'] else ['links of another kind']) +
               ([] if [nic[key] for nic in document['nics'][:3] for key in CAPABILITY] == [400000, 4, 800000, 0, 0, 0] else ['capability']))
     again = os.path.join(scratch, 'again.xml')
     with open(again, 'w', encoding='utf-8') as file:
