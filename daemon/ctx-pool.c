@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The context pools of the NICs: when they make and destroy contexts.
+ * Decides when the context pools of the NICs (`warm-contexts`) make and destroy contexts.
  *
- * One worker makes one step at a time, for all NICs, so that sessions have the other workers. The daemon looks here after each
- * work, each event of a NIC and each turn of a client, since a work may have taken a context. A draining daemon keeps no
- * context ready. A failure is logged once and retried later: no session waits for it or fails because of it.
+ * One worker takes one step at a time, for all NICs, so that sessions have the other workers. The daemon calls ctx_pool_look()
+ * after each work, each event of a NIC and each turn of a client, since any of these may have taken a context. A draining daemon
+ * keeps no context ready. A failure is logged once and retried later: no session waits for it or fails because of it.
  *
  * Control thread, except step_run().
  */
@@ -22,7 +22,7 @@
 /* The state of one NIC. */
 struct ctx_pool_nic {
 	bool waits; /* for the next retry */
-	bool told; /* its failure is logged; cleared when its pool is full */
+	bool told; /* its failure was logged; cleared when its pool is full */
 };
 
 struct ctx_pool {
@@ -32,7 +32,7 @@ struct ctx_pool {
 	bool stopped, drained; /* NICs keep no context ready */
 	struct work work;
 	bool is_busy;
-	struct registry_nic *at; /* of the work */
+	struct registry_nic *at; /* the NIC of the work */
 	int result;
 	unsigned int next; /* NIC whose turn it is */
 	struct ctx_pool_nic nics[REGISTRY_MAX_NICS];

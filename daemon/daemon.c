@@ -127,7 +127,7 @@ static void on_work(void *arg, struct work *work)
 	workers_submit(daemon->workers, work);
 }
 
-/* How long the control thread waits for what is quick where nobody stalls; in all a tenth of its time. */
+/* How long the control thread waits for works that are quick unless their user stalls; over all a tenth of its time. */
 #define RUN_PATIENCE_NSEC (20 * NSEC_PER_MSEC)
 
 static bool on_run(void *arg, struct work *work)
@@ -460,7 +460,7 @@ static int on_imported(void *arg, struct session *session)
 	return client_import(&attr, session);
 }
 
-/* The service manager's patience with a start is no measure for how many sessions there are. */
+/* Extends the start time-out of the service manager, since resuming takes longer with more sessions. */
 static void on_progress(void *arg)
 {
 	struct daemon *daemon = arg;
@@ -533,7 +533,7 @@ int daemon_new(struct settings *settings, const struct settings_source *source, 
 	nics_init(&daemon->nics);
 	list_init(&daemon->clients);
 	signal(SIGPIPE, SIG_IGN);
-	/* Where RLIMIT_FSIZE forbids a larger memfd, the call fails with -EFBIG, and that is enough. */
+	/* If RLIMIT_FSIZE forbids a larger memfd, the call fails with -EFBIG; the signal is not needed. */
 	signal(SIGXFSZ, SIG_IGN);
 	user_pools_bound_malloc();
 	daemon->max_fds = settings_apply_fd_limit(settings);
@@ -573,7 +573,7 @@ static void finish_work(struct daemon *daemon)
 }
 
 /*
- * Sessions that outlive this daemon stay as they are, and so does what they hold here: there is no orderly end of NICs then.
+ * Sessions that outlive this daemon stay as they are, with all objects that they hold here: the daemon does not close NICs then.
  * To end one context after the other would look to those that are left as if their peers had gone.
  */
 static void __attribute__((noreturn)) leave(struct daemon *daemon)

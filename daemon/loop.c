@@ -2,7 +2,7 @@
 /*
  * The event loop over libevent, which nothing else includes.
  *
- * An idle loop sleeps: no timer runs that nobody armed. However many callbacks are due at once, the clock is read
+ * An idle loop sleeps: only timers that a caller armed run. However many callbacks are due at once, the clock is read
  * again after TURN_NSEC of them, and urgent timers pass the rest. Control thread only.
  */
 #include "daemon/loop.h"

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A NIC that was plugged in, bound to its driver or given to this machine after the daemon's start. seek.c finds it; what it
- * takes to open it is a work, since that is commands, and one at a time. Its node, the right to open it and its addresses
- * come after its entry in sysfs, and then udev gives it another name. So it is left alone for a moment, tried again ever more rarely as
- * long as it cannot be used, and anew when something about it changes; and no session gets it before the map has it by the name
- * under which it was opened: what settings say of it is to be known.
+ * Opens NICs that were plugged in, bound to their driver or given to this machine after the daemon's start.
  *
- * Why one cannot be used is logged when it is so for the third time, once. One that has the name of a lost NIC is left
- * alone: sessions, states and counters go by names. Control thread, but open_run().
+ * seek.c finds them. A worker opens them, one attempt at a time, because opening sends commands. Only NICs of the mlx5 backend
+ * are opened, never on a daemon with soft NICs: those stand for hardware that the machine lacks.
+ *
+ * A NIC's device node, permissions and addresses appear after its entry in sysfs, and then udev renames it. So the first attempt
+ * is half a second after the NIC was seen. Further attempts come at growing intervals, up to about a minute, and start over when its
+ * state or addresses change. A session gets the NIC only once the map has it under the name it was opened by, because settings
+ * select NICs by name.
+ *
+ * After the third failure the reason is logged, once. A NIC with the name of a lost NIC but another GUID is not opened: live
+ * sessions, saved states and counters go by names. An administrator restarts the daemon for that; sessions that outlive it find a renamed NIC by
+ * GUID and port. The registry keeps a NIC until the daemon ends, so NICs beyond REGISTRY_MAX_NICS in its life stay unmanaged.
+ *
+ * Control thread, except open_run() and close_run().
  */
 #include "daemon/nic-hotplug.h"
 
@@ -31,7 +38,7 @@
 
 #define FIRST_WAIT_NSEC (500 * NSEC_PER_MSEC)
 #define LAST_WAIT_NSEC (64 * NSEC_PER_SEC)
-/* A machine that the map does not show as it is has NICs all the same. */
+/* After this many attempts a NIC is used even if the map does not show it. */
 #define PATIENT_TRIES 3u
 #define MIX 0x9e3779b97f4a7c15u
 
@@ -39,18 +46,18 @@ struct nic_hotplug {
 	struct nic_hotplug_attr attr;
 	struct loop_timer *again;
 	uint64_t wait_nsec; /* the pause after the next try */
-	uint64_t seen; /* who was there at the last look, and how; 0: nobody */
-	unsigned int n_tries; /* of those */
+	uint64_t seen; /* fingerprint of the NICs at the last look; 0: there were none */
+	unsigned int n_tries; /* to open these */
 	struct nic_mlx5_report told;
 	bool is_busy, is_stopped;
-	/* of the work, while it is under way */
+	/* owned by the work while it is under way */
 	struct work work;
 	struct nic_probe_attr open;
 	struct host_managed managed[REGISTRY_MAX_NICS];
 	struct nic_mlx5_report report;
 	struct list found; /* struct nic.link, owned */
-	struct nic_info infos[REGISTRY_MAX_NICS]; /* of those in their order */
-	struct topo *topo; /* owned: the machine with them; NULL: there is none, or it cannot be read */
+	struct nic_info infos[REGISTRY_MAX_NICS]; /* in the order of `found` */
+	struct topo *topo; /* owned: the machine with them; NULL: not needed, or unreadable */
 	int result;
 };
 
@@ -71,7 +78,7 @@ static void close_all(struct list *nics)
 
 /* ---- a worker ------------------------------------------------------------------------------------------------------ */
 
-/* One that does not answer is of no use yet; nor are more than a registry has. */
+/* Closes NICs that do not answer yet, and those beyond the registry's room. */
 static void ask_all(struct nic_hotplug *hotplug)
 {
 	struct nic *nic, *tmp;
@@ -101,7 +108,7 @@ static void open_run(struct work *work)
 
 /* ---- what was opened ------------------------------------------------------------------------------------------------ */
 
-/* False: udev has given it another name since, or it is not whole yet. Files have machines whose NICs are called otherwise. */
+/* False: udev has renamed the NIC since, or it is incomplete. A machine from a file has other names, so all are accepted. */
 static bool is_in_map(const struct nic_hotplug *hotplug, const struct nic_info *info)
 {
 	const struct topo *topo = hotplug->topo;
@@ -114,7 +121,7 @@ static bool is_in_map(const struct nic_hotplug *hotplug, const struct nic_info *
 	return false;
 }
 
-/* What is not taken stays in the list. */
+/* A NIC that is not taken stays in the list. */
 static void take(struct nic_hotplug *hotplug, struct nic *nic, const struct nic_info *info)
 {
 	struct registry *registry = hotplug->attr.nics->registry;
@@ -178,7 +185,7 @@ static void tell_failure(struct nic_hotplug *hotplug)
 
 /* ---- when ------------------------------------------------------------------------------------------------------------ */
 
-/* Who may be opened and how they are, in any order; 0: nobody. */
+/* A fingerprint of the NICs that may be opened and their states, in any order; 0: there are none. */
 static uint64_t who_is_there(const struct registry *registry)
 {
 	const struct host_list *list = registry->unmanaged;
@@ -200,7 +207,7 @@ static void wait_for_turn(struct nic_hotplug *hotplug)
 		hotplug->wait_nsec *= 2;
 }
 
-/* Of those who are new, or changed: after a moment, in which they may become whole. */
+/* Schedules an attempt when NICs are new or have changed, after a pause in which they may become complete. */
 static bool begin(struct nic_hotplug *hotplug)
 {
 	uint64_t seen = who_is_there(hotplug->attr.nics->registry);
@@ -226,7 +233,7 @@ static void close_done(struct work *work)
 		wait_for_turn(hotplug);
 }
 
-/* Those that were not taken: it takes commands as to open them did. */
+/* Closes the NICs that were not taken. This sends commands, as opening them did. */
 static void close_run(struct work *work)
 {
 	struct nic_hotplug *hotplug = container_of(work, struct nic_hotplug, work);

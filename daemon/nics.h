@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The daemon's NICs: found at its start or later (nic-hotplug.h), in its registry, and with their news on its loop. Control thread. */
+/* The daemon's NICs: opened at its start or later (nic-hotplug.h), entered in its registry, their events read on its loop. Control thread. */
 #ifndef SHMEMD_NICS_H
 #define SHMEMD_NICS_H
 
@@ -18,14 +18,14 @@ struct nics_watch {
 	struct loop_watch *watch; /* NULL: the NIC has none */
 };
 
-/* What is borrowed is set before nics_open(). */
+/* The owner sets the borrowed members before nics_open(). */
 struct nics {
 	struct loop *loop;
 	struct registry *registry;
 	const struct settings *settings;
 	const char *fault; /* of soft NICs, or NULL */
 	struct ctx_pool *ctx_pool; /* NULL: not yet, or no NIC has a pool */
-	struct nic_mlx5_report report; /* what the start has told already */
+	struct nic_mlx5_report report; /* as the start has logged it already */
 	struct list list; /* struct nic.link, owned */
 	struct nics_watch watched[REGISTRY_MAX_NICS];
 };
@@ -35,11 +35,11 @@ struct nics {
 const char *nics_text(const struct registry *registry, char buf[NICS_TEXT_BYTES]);
 
 void nics_init(struct nics *nics);
-/* No session is left. */
+/* Call it when no session is left. */
 void nics_deinit(struct nics *nics);
-/* Those of the backend that settings name. Blocks. Negative errno, logged. */
+/* Opens the NICs of the backend that settings name. Blocks. Negative errno, logged. */
 int nics_open(struct nics *nics);
-/* A port that a backend manages, for those who look at the host. */
+/* A port that a backend manages, in the form that daemon/host takes. */
 static inline struct host_managed nics_managed(const struct nic_info *info)
 {
 	struct host_managed managed = {.node_guid = info->guid, .port = info->port};
@@ -48,9 +48,9 @@ static inline struct host_managed nics_managed(const struct nic_info *info)
 	memcpy(managed.name, info->name, sizeof(managed.name));
 	return managed;
 }
-/* What the settings say to every backend's probe; no port is left alone. */
+/* The settings in the form that every backend's probe takes; it excludes no port. */
 struct nic_probe_attr nics_probe_attr(const struct nics *nics);
-/* Before the process ends with sessions that it leaves to the next one: NICs stop between two requests. For a second at most; logged. */
+/* Stops NICs between two requests, before the process leaves its sessions to the next one. Blocks for a second at most; logs. */
 void nics_rest(struct nics *nics);
 /* Adds a NIC that was queried already; on success moves it into `list`, which owns it. -ENOSPC, -ENOMEM; logged. */
 int nics_add(struct nics *nics, struct nic *nic, const struct nic_info *info);

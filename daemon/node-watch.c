@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The unit has no netlink access, so a worker of the daemon's compares fingerprints of the machine every 2 s, which asks no
- * driver. Only where they differ the machine is read again, and once more at the next look: a device is not whole at once.
- * Works do both, since sysfs may wait for a driver. States and rates of ports do not count: the registry knows them. Nor do
- * MTUs, which the map does not use.
+ * Watches for GPUs, NICs and bonds that come and go, and redraws the map of the node.
  *
- * A machine that cannot be read leaves the map as it is. Control thread, but look_run().
+ * The unit has no netlink access, so a worker compares fingerprints of the machine every 2 s, which calls no driver. If they
+ * differ it reads the machine again, and once more 2 s later, because a device appears in steps. A worker does both, since
+ * sysfs may wait for a driver. Fingerprints exclude states and rates of ports, which the registry has, and MTUs, which the map
+ * does not use.
+ *
+ * If the machine cannot be read, the map stays as it is. Control thread, except look_run().
  */
 #include "daemon/node-watch.h"
 
@@ -26,7 +28,7 @@
 #include "proto/base/show.h"
 
 #define MACHINE_LOOK_NSEC (2 * NSEC_PER_SEC)
-#define NAMED_NSEC (50 * NSEC_PER_MSEC) /* a developer's file or tree */
+#define NAMED_NSEC (50 * NSEC_PER_MSEC) /* for a developer's file or tree */
 
 struct node_watch {
 	struct registry *registry;
@@ -35,10 +37,10 @@ struct node_watch {
 	struct work work;
 	uint64_t look_nsec;
 	bool is_busy, is_stopped;
-	/* of the work, while it is under way */
-	uint64_t seen; /* what was there at the last look */
-	bool is_settling; /* something was new then */
-	struct topo *topo; /* what was read; NULL: there was no need, or it failed */
+	/* owned by the work while it is under way */
+	uint64_t seen; /* fingerprint at the last look */
+	bool is_settling; /* it was new then */
+	struct topo *topo; /* the machine as read; NULL: not needed, or failed */
 };
 
 static void node_watch_freep(struct node_watch **watch)
@@ -55,7 +57,7 @@ static uint64_t look(void)
 	return file ? host_file_fingerprint(file) : host_fingerprint(node_sysfs(), node_procfs());
 }
 
-/* The daemon lacked something, so the machine is read again and no change is lost. */
+/* The daemon lacked memory or descriptors, so it reads the machine again and misses no change. */
 static bool is_want(int r)
 {
 	return r == -ENOMEM || r == -EMFILE || r == -ENFILE;
@@ -127,7 +129,7 @@ int node_watch_new(struct loop *loop, struct registry *registry, struct node_map
 	_cleanup_(node_watch_freep) struct node_watch *watch = NULL;
 	int r;
 
-	/* Soft NICs are of no machine, but of one in a file. */
+	/* Soft NICs belong to a machine only if a file describes it. */
 	if (!map || (!registry->blocks && !node_named_file()))
 		return 0;
 	watch = calloc(1, sizeof(*watch));
@@ -137,7 +139,7 @@ int node_watch_new(struct loop *loop, struct registry *registry, struct node_map
 	watch->map = map;
 	watch->look_nsec = node_named_file() || node_named_tree() ? NAMED_NSEC : MACHINE_LOOK_NSEC;
 	watch->seen = look();
-	/* Between the first reading and now something may have changed. */
+	/* The machine may have changed since the first reading. */
 	watch->is_settling = true;
 	r = loop_timer_new(loop, on_timer, watch, &watch->timer);
 	if (r < 0)

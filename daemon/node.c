@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Links between GPUs play no part in who gets which NIC, so NVML is not loaded; nor does it need libibverbs, since
- * the registry's NICs know what they can.
+ * Reads the node for the daemon: this machine, or the file in SHMEMD_TOPOLOGY.
+ *
+ * The map ignores links between GPUs, so this does not load NVML. It does not load libibverbs either, since the registry's
+ * NICs have their capabilities already.
  */
 #include "daemon/node.h"
 
@@ -47,7 +49,7 @@ const char *node_procfs(void)
 	return tree && tree[0] == '/' ? tree : "/proc";
 }
 
-/* Any thread reads the machine again when something changes: a defect is logged when it differs from the last one. */
+/* Any thread may read the machine again after a change. A defect is logged if it differs from the last one. */
 static struct {
 	pthread_mutex_t lock;
 	char text[TOPO_WHY_BYTES];
@@ -113,7 +115,7 @@ int node_map_make(struct registry *registry, struct node_map **ret_map)
 	struct topo *topo = NULL;
 	int r = node_read(&topo);
 
-	/* Nobody can mend this machine; the daemon serves it without a map. */
+	/* An administrator cannot repair this, so the daemon serves the machine without a map. */
 	if ((r == -E2BIG || r == -EBADMSG) && !node_named_file()) {
 		log_line(LOG_WARNING, NULL,
 			 "shmemd has no map of this machine, so it gives NICs to GPUs in turn");

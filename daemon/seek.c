@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks for NICs that no backend drives.
+ * Puts the watch of daemon/host on the loop: it finds NICs that no backend drives, for lists, monitors and nic-hotplug.c.
  *
- * Where the kernel has no RDMA there is no thread for that: whether it got some (a module, later) is looked at every few
- * seconds, by one system call that does not block. Control thread.
+ * Such NICs have no `struct nic`, so no session can refer to them. If the kernel has no RDMA there is no watch thread: a timer
+ * makes one non-blocking system call every 2 s until a module brings RDMA. Control thread.
  */
 #include "daemon/seek.h"
 
@@ -23,7 +23,7 @@
 
 #define SEEK_NSEC NSEC_PER_SEC
 #define WANTED_NSEC (2 * NSEC_PER_SEC)
-#define TREE_NSEC (50 * NSEC_PER_MSEC) /* a developer's tree: to read it costs no firmware its time */
+#define TREE_NSEC (50 * NSEC_PER_MSEC) /* a developer's tree: reading it sends no firmware command */
 
 static void on_news(void *arg, unsigned int events)
 {

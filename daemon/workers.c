@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads over two lists: what is to be run, and what is to be done on the control thread.
+ * Threads that run works for the control thread. Works wait in one list to run, and in a second one for their done().
  *
- * No session, no NIC and no watch of the daemon's own (node-watch, nic-hotplug, ctx-pool) has more than one work here, so
- * the first list is never longer than all of them together. Works stay their owners'; nothing is allocated for them. Signals are
- * the control thread's.
+ * Each session, NIC and watch of the daemon (node-watch, nic-hotplug, ctx-pool) has at most one work here, which bounds the
+ * first list. Owners keep their works; this module allocates nothing for them. Signals go to the control thread.
  *
- * Work for firmware has a fixed number of threads. A uid or tenant with many sessions gets no more than others: next is the work
- * of whoever has the fewest under way, and one thread is left to those who have none. Users with equally many take turns, and
- * the works of one user stay in their order.
+ * Work that waits for firmware has a fixed number of threads (`worker-threads`). A uid or tenant with many sessions gets no more
+ * than others: the user with the fewest works under way is next, and one thread stays free for users without any. Users with
+ * equally many take turns, and the works of one user stay in their order.
  *
- * Work that may stall takes as long as its uid likes, so it takes a thread from nobody: each uid has one such work under way,
- * and idle threads start others before they run out. There are as many threads as uids that stall, and those beyond the fixed
- * number end when they find nothing to do. Only a thread without work starts another one, because starting maps memory and may
- * wait as long as the kernel maps memory of a uid that stalls.
+ * Work that may stall (`may_stall`: every operation on a context of a soft NIC) takes as long as its uid likes, so it must not
+ * occupy a thread that others need. Each uid has one such work under way, and idle threads start more before they run
+ * out: one for each uid that stalls. Threads beyond the fixed number end when they find no work. Only a thread without work
+ * starts another, because starting maps memory and may wait as long as the kernel maps memory of a uid that stalls.
+ *
+ * The control thread waits up to 20 ms (daemon.c) for a work that may stall, and for at most a tenth of its time over all;
+ * then it goes on without it. A daemon has one backend, so it has either works for firmware or works that may stall.
  */
 #include "daemon/workers.h"
 
@@ -36,18 +38,18 @@
 #define DONE_PER_TURN 64
 #define STACK_BYTES (1u << 20)
 
-/* As many users can stall at once, and each costs a thread. */
+/* At most this many users stall at once; each costs a thread. */
 #define MOST_STALLED 1024u
 #define RESERVE 4u /* idle threads */
-/* Waiting of the control thread: a tenth of the time that passes. */
+/* The control thread waits for at most a tenth of the time that passes. */
 #define PATIENCE_SHARE 10u
 /*
- * To wake a thread takes longer than a short work. A client's requests come one soon after the other, so a worker looks for the
- * next one for a while before it sleeps, and the control thread looks for the end of a work before it sleeps.
+ * Waking a thread takes longer than a short work. A client's requests follow each other closely, so a worker polls for the next
+ * work before it sleeps, and the control thread polls for the end of a work before it sleeps.
  */
 #define WORKER_SPIN_NSEC 50000u
 #define CONTROL_SPIN_NSEC 50000u
-#define TAKEN_NSEC 10000u /* a worker that looks has taken the work by then, or has no CPU */
+#define TAKEN_NSEC 10000u /* a polling worker takes a work within this time unless it has no CPU */
 
 /* On the stack of its thread. */
 struct worker {
@@ -57,20 +59,20 @@ struct worker {
 };
 
 struct workers {
-	pthread_mutex_t lock; /* of all that follows, but what is the control thread's */
+	pthread_mutex_t lock; /* guards all members up to "control thread" */
 	struct list todo; /* struct work.link */
-	struct list ready; /* have run */
+	struct list ready; /* struct work.link: works that have run */
 	struct list busy; /* struct worker.link */
 	bool stop;
-	pthread_cond_t wake; /* something is to be done, or may be now */
+	pthread_cond_t wake; /* a work came or may run now */
 	unsigned int n_threads, n_idle;
-	bool has_stalling; /* there was a work that may stall */
-	bool is_starting; /* one of them, another one */
-	bool is_looking; /* one of them looks for works without the lock */
-	uint32_t n_came; /* atomic: works so far, which that one sees */
+	bool has_stalling; /* a work that may stall has come */
+	bool is_starting; /* a thread is starting another one */
+	bool is_looking; /* a thread polls for works without the lock */
+	uint32_t n_came; /* atomic: works so far, for the thread that polls */
 	unsigned int n_firmware; /* busy with work that does not stall */
-	struct work *awaited; /* atomic: by the control thread; NULL: it has run, or nobody waits */
-	pthread_cond_t came; /* it has, or a thread has ended */
+	struct work *awaited; /* atomic: the control thread waits for it; NULL: it has run, or there is none */
+	pthread_cond_t came; /* `awaited` has run, or a thread has ended */
 	unsigned int n_fixed, n_reserve;
 	unsigned int most_of_user; /* at a time */
 
@@ -102,13 +104,13 @@ static struct work *take_first(struct list *list)
 	return work;
 }
 
-/* The first one counts even if it is NULL: it is the daemon. */
+/* A NULL uid is a user, the daemon; a NULL tenant is none. */
 static bool is_same_user(const void *const a[WORK_USERS], const void *const b[WORK_USERS], unsigned int which)
 {
 	return a[which] == b[which] && (which == 0 || a[which]);
 }
 
-/* Works for firmware of its uid or of its tenant, whichever has more. */
+/* Works for firmware under way, of the uid or of the tenant of `work`: the larger number. */
 static unsigned int count_of_users(const struct workers *workers, const struct work *work)
 {
 	const struct worker *worker;
@@ -124,7 +126,7 @@ static unsigned int count_of_users(const struct workers *workers, const struct w
 	return most;
 }
 
-/* Is a work of this uid under way that may stall? */
+/* Does this uid have a work under way that may stall? */
 static bool is_stalling(const struct workers *workers, const void *uid)
 {
 	const struct worker *worker;
@@ -143,7 +145,7 @@ static bool is_of_a_user_of(const struct work *work, const struct work *other)
 	return false;
 }
 
-/* Works of the same users come after those of all others. */
+/* Moves works of the same users behind those of all others. */
 static void put_behind(struct workers *workers, const struct work *taken)
 {
 	struct work *work, *tmp;
@@ -158,7 +160,7 @@ static void put_behind(struct workers *workers, const struct work *taken)
 	list_splice_tail(&workers->todo, &same);
 }
 
-/* NULL: there is none, or only of users who have enough under way. */
+/* NULL: there is no such work, or its users have enough under way. */
 static struct work *find_fairest(struct workers *workers)
 {
 	unsigned int fewest = workers->most_of_user;
@@ -236,7 +238,7 @@ static void end(struct workers *workers, struct worker *self, struct work *work)
 
 static int start_thread(struct workers *workers);
 
-/* Where none can be started, the next look tries again. */
+/* After a failure, the next poll tries again. */
 static int start_another(struct workers *workers)
 {
 	int r;
@@ -254,7 +256,7 @@ static void carry_out(struct workers *workers, struct work *work)
 	struct worker self;
 
 	begin(workers, &self, work);
-	/* The last one that was idle: nobody else would look. One that came meanwhile may have left that to this one. */
+	/* This was the last idle thread, so no other would start one. A thread that came meanwhile may have left it to this one. */
 	while (workers->n_idle == 0 && wants_more(workers) && start_another(workers) == 0)
 		;
 	pthread_mutex_unlock(&workers->lock);
@@ -263,7 +265,7 @@ static void carry_out(struct workers *workers, struct work *work)
 	end(workers, &self, work);
 }
 
-/* So that its share of memory is there before it is needed in a hurry. */
+/* Makes the thread's malloc arena before a work needs it. */
 static void warm_up(void)
 {
 	void *volatile mem = malloc(1);
@@ -271,7 +273,7 @@ static void warm_up(void)
 	free(mem);
 }
 
-/* One thread at a time, once after each of its works that the control thread may have waited for. */
+/* One thread at a time polls, once after each of its works that the control thread may have waited for. */
 static bool look_for_more(struct workers *workers, bool *may_look)
 {
 	uint64_t begin = nsec_now();
@@ -315,7 +317,7 @@ static void *run_thread(void *arg)
 	}
 	workers->n_threads--;
 	workers->n_idle--;
-	/* From here on nothing of this is touched any more. */
+	/* After the unlock this thread touches no member of workers. */
 	pthread_cond_broadcast(&workers->came);
 	pthread_mutex_unlock(&workers->lock);
 	return NULL;
@@ -323,7 +325,7 @@ static void *run_thread(void *arg)
 
 /* ---- control thread ---------------------------------------------------------------------------------------------- */
 
-/* Under the lock. */
+/* Call it with the lock held. */
 static void put(struct workers *workers, struct work *work)
 {
 	workers->has_stalling |= work->may_stall;
@@ -340,7 +342,7 @@ void workers_submit(struct workers *workers, struct work *work)
 	pthread_mutex_unlock(&workers->lock);
 }
 
-/* In what is left of the control thread's share. */
+/* How long the control thread may wait now, within its share. */
 static uint64_t patience(struct workers *workers, uint64_t most_nsec)
 {
 	uint64_t now = nsec_now();
@@ -367,7 +369,7 @@ static bool sleep_for_end(struct workers *workers, uint64_t end_nsec)
 	int r = 0;
 
 	pthread_mutex_lock(&workers->lock);
-	/* The worker that was to take it has no CPU. */
+	/* The polling worker has no CPU, so wake another. */
 	if (workers->is_looking)
 		pthread_cond_signal(&workers->wake);
 	while (workers->awaited && r == 0)
@@ -393,7 +395,7 @@ bool workers_run(struct workers *workers, struct work *work, uint64_t most_nsec)
 	bool is_looking;
 
 	pthread_mutex_lock(&workers->lock);
-	/* A user that stalls already is not waited for. */
+	/* Do not wait for a user who stalls already. */
 	if (work->may_stall && is_stalling(workers, work->users[0]))
 		nsec = 0;
 	put(workers, work);
@@ -446,7 +448,7 @@ int workers_finish(struct workers *workers, uint64_t patience_nsec, uint64_t mos
 	while (workers->n_under_way > 0) {
 		uint64_t end = until < last ? until : last;
 
-		/* Rounded up: not a busy loop at the end. What is ready by then counts, however late it is seen. */
+		/* Rounds up, to avoid a busy loop at the end. A work that is ready in time counts, however late poll() returns. */
 		if (poll(&pfd, 1, end > now ? (int)((end - now) / NSEC_PER_MSEC) + 1 : 0) == 1) {
 			on_ready(workers, LOOP_READ);
 			until = nsec_add(nsec_now(), patience_nsec);
@@ -462,7 +464,7 @@ int workers_finish(struct workers *workers, uint64_t patience_nsec, uint64_t mos
 
 /* ---- birth and death ---------------------------------------------------------------------------------------------- */
 
-/* Counted first: it may look at all of them at once. */
+/* Counts the thread first, because it may read the counters at once. */
 static int start_thread(struct workers *workers)
 {
 	pthread_t thread;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads that wait for firmware, and for users who stall, in place of the control thread. */
+/* Threads that wait for firmware and for users who stall, so that the control thread does not. Control thread only. */
 #ifndef SHMEMD_WORKERS_H
 #define SHMEMD_WORKERS_H
 
@@ -13,26 +13,26 @@ struct workers;
 
 struct workers_attr {
 	struct loop *loop;
-	unsigned int n_threads; /* at least 1; for users who stall there are more */
-	void (*activity)(void *arg); /* after works were done */
+	unsigned int n_threads; /* at least 1; users who stall get further ones */
+	void (*activity)(void *arg); /* called after done() of works */
 	void *activity_arg;
 };
 
-/* -EAGAIN: a thread cannot be made; -ENOMEM, -EMFILE. */
+/* -EAGAIN: it cannot start a thread; -ENOMEM, -EMFILE. */
 int workers_new(const struct workers_attr *attr, struct workers **ret_workers);
-/* Nothing is under way. NULL allowed. */
+/* No work may be under way. NULL allowed. */
 struct workers *workers_free(struct workers *workers);
 
-/* Users who have equally many under way take turns; each one's works run in their order. The loop calls its done. */
+/* Users with equally many works under way take turns; works of one user run in their order. The loop calls done(). */
 void workers_submit(struct workers *workers, struct work *work);
 /*
- * The same, and wait for it: at most so long, in all a tenth of the time that passes, and not at all behind a work of its user
- * that stalls. True: it has run, and its done is not called.
+ * Submits the work and waits for it: at most most_nsec, over all calls a tenth of the time that passes, and not at all if its user
+ * stalls already. True: it has run, and done() will not be called.
  */
 bool workers_run(struct workers *workers, struct work *work, uint64_t most_nsec);
 /*
- * Without the loop: until nothing is under way, also of what comes up meanwhile. -ETIMEDOUT: nothing was done for
- * patience_nsec; -ETIME: most_nsec are over.
+ * Waits, without the loop, until no work is under way, including works submitted meanwhile. -ETIMEDOUT: no work ended for
+ * patience_nsec; -ETIME: most_nsec have passed.
  */
 int workers_finish(struct workers *workers, uint64_t patience_nsec, uint64_t most_nsec);
 

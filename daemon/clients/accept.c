@@ -34,7 +34,7 @@
 
 struct accept {
 	struct accept_attr attr;
-	struct loop_watch *watch; /* NULL: nobody is accepted */
+	struct loop_watch *watch; /* NULL: it accepts no connection */
 	struct loop_timer *pause;
 	int end_fd, last_fd; /* clients are accepted below this number; the number of the last one */
 	struct loop_timer *look; /* at sockets of ended sessions */

@@ -21,7 +21,7 @@ struct accept_attr {
 
 struct accept;
 
-/* Nobody is accepted yet. -ENOMEM. */
+/* Starts without accepting connections. -ENOMEM. */
 int accept_new(const struct accept_attr *attr, struct accept **ret_accept);
 int accept_begin(struct accept *accept);
 void accept_stop(struct accept *accept); /* NULL allowed, here and below */

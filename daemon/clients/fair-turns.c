@@ -3,11 +3,11 @@
  * Fair turns on the control thread.
  *
  * Serving a client charges the time to two accounts, that of its uid and that of its tenant's cgroup. A debt shrinks by half of
- * the time that passes and has a limit, so a user does not pay long for time that nobody else wanted. The next turn goes to the
+ * the time that passes and has a limit, so a user does not pay long for time that no other user wanted. The next turn goes to the
  * user that owes least, and among equals to the one whose accounts were served longest ago: many sessions of a uid, or many
  * uids of a cgroup, wait for each other and not for others.
  *
- * While nobody waits, a client that owes little is served at once. The loop does not watch the socket of a client that waits, and
+ * While no client waits, a client that owes little is served at once. The loop does not watch the socket of a client that waits, and
  * looks at sockets after each millisecond of turns. Control thread.
  */
 #include "daemon/clients/fair-turns.h"

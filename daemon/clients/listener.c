@@ -64,7 +64,7 @@ static void fill_address(struct sockaddr_un *addr, const char *path)
 	memcpy(addr->sun_path, path, strnlen(path, sizeof(addr->sun_path) - 1));
 }
 
-/* 0: nobody listens at this socket. */
+/* 0: no process listens at this socket. */
 static int probe(const char *path)
 {
 	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -128,7 +128,7 @@ static int choose_group(const struct settings *settings, gid_t *ret_gid, mode_t 
 	return -EINVAL;
 }
 
-/* Born without any permission, so that nobody connects before owner and mode are right. */
+/* The socket starts without any permission, so that no client connects before owner and mode are right. */
 static int bind_closed(int fd, const char *path)
 {
 	struct sockaddr_un addr;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What may change on a machine while the daemon runs, by names and owners of files alone: no driver is asked. Keeps nothing;
- * any thread.
+ * Fingerprints of everything that may change on a machine while the daemon runs. They read names and owners of files only and
+ * call no driver. Keeps nothing; any thread.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -114,7 +114,7 @@ void host_read_device(int device, struct host_nic *nic);
  * False: the device has no such port, and nic says that it is down.
  */
 bool host_read_port(int sys, int device, struct host_nic *nic);
-/* Those beyond the limit are left out. */
+/* Drops the GID when the list is full. */
 void host_add_gid(struct host_nic *nic, const struct host_gid *gid);
 /*
  * Whether the product data of an InfiniBand function says that it manages switches. Root may read it, and the daemon's user
@@ -248,7 +248,7 @@ unsigned int host_ask_nvml(const char *library, struct host_gpu *gpus, unsigned 
  * the owner of their product data, and GPUs that NVIDIA's driver has.
  */
 uint64_t host_fingerprint(const char *sysfs, const char *procfs);
-/* Of a file: which one it is, its size and when it was written. */
+/* A fingerprint of one file: its identity, its size and the time of its last write. */
 uint64_t host_file_fingerprint(const char *path);
 /* Whether sysfs shows a display controller or an accelerator at this address. */
 bool host_sees_gpu(const char *sysfs, const char *pci);

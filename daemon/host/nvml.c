@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What only NVML knows about GPUs: links between them and MIG; and UUIDs where the driver's files are not readable.
+ * Facts about GPUs that only NVML reports: links between them and MIG; also UUIDs when the driver's files are not readable.
  *
  * The library is loaded for the call alone, and CUDA_VISIBLE_DEVICES does not concern it. The declarations are our own; its
  * stable interface has versions in the names of functions. Not for the control thread.

@@ -145,7 +145,7 @@ void host_ask_speed(host_ask_speed_fn *ask, void *arg, struct host_nic *nic)
 #define HAS_XDR (1u << 12)
 #define MOST_LANES 4 /* of a NIC's port */
 
-/* Of one lane; *ret_is_exact: there is no faster one that the masks do not tell from it. */
+/* The rate of one lane. *ret_is_exact: the masks rule out any faster rate. */
 static uint32_t class_mbps(uint32_t cap_mask, uint32_t cap_mask2, bool *ret_is_exact)
 {
 	*ret_is_exact = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What sysfs lacks about NICs: MTUs of ports by libibverbs; by libmlx5 what GPUs need of a ConnectX, and how fast its
- * InfiniBand ports can be.
+ * Facts about NICs that sysfs lacks. libibverbs reports MTUs of ports; libmlx5 reports the features of a ConnectX that GPUs need,
+ * and the best rate of its InfiniBand ports.
  *
  * Loads both libraries for the question, so that no program here links them. The declarations are our own, of exported
  * functions whose versions have been fixed since 2020. Each device is opened, asked and closed at once: with some drivers

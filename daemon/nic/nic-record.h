@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a context holds, as bytes for another process: its record, as far as all backends have it in common.
+ * The record of a context: its objects as bytes for another process. This is the part that all backends share.
  *
  * Little-endian, without gaps: magic, version, length of all; the backend's fields, with the number of regions, the regions, the
  * number of batches and the batches last; a check sum over everything before it. Records

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all backends share: names of counters, and operations for the slots that a backend does not offer.
+ * Shared by all backends: names of counters, and operations for slots that a backend does not offer.
  *
  * Pure; any thread.
  */

@@ -3,20 +3,20 @@
  * The contract between the daemon and a NIC backend.
  *
  * A `struct nic` is one port of one NIC. A `struct nic_ctx` is one session on one NIC: its PD, its doorbell
- * page, its keys and queues; nothing of one context is usable through another. Backends embed these heads in
- * structs of their own and fill the operation table completely (nic_no_* are for what they do not offer).
+ * page, its keys and queues; no object of one context is usable through another. Backends embed these heads in
+ * structs of their own and fill the operation table completely (nic_no_* are for operations that they do not offer).
  *
- * Threads: operations on a context are called by one thread at a time for that context; contexts are independent.
- * queues_create fills rings of CQs: a worker calls it for large ones, and for those in a client's memory, on any NIC.
- * Where nic->blocks is set they may take as long as a firmware command does; so may query and ctx_pool_step, each by one thread
- * at a time, and ctx_open and ctx_import, by several at once. Where nic->stalls is set, operations on a context, ctx_open and
- * ctx_import may take as long as its user likes, and qp_query and queues_read say -EBUSY when they are not answered; ctx_counters
- * then tells what it told last. All others on `struct nic` itself are called from the control thread only
- * and never block. Backends never call back; asynchronous news are read from nic->event_fd.
+ * Threads: one thread at a time calls operations on a context; contexts are independent. queues_create fills rings of CQs: a worker
+ * calls it for large rings and for rings in a client's memory, on any NIC. If nic->blocks is set, these operations may take as
+ * long as a firmware command; so may query and ctx_pool_step, each called by one thread at a time, and ctx_open and ctx_import,
+ * called by several at once. If nic->stalls is set, operations on a context, ctx_open and ctx_import may take as long as its user
+ * likes; qp_query and queues_read return -EBUSY when they get no answer, and ctx_counters returns its last result. Only the
+ * control thread calls the other operations on `struct nic`, and these never block. Backends never call back; the owner reads
+ * events when nic->event_fd is readable.
  *
- * Errors are negative errno: -EOPNOTSUPP not offered by this backend (memory kinds: see accepted_kinds),
- * -EINVAL an argument, -ENOSPC a limit of the NIC, -EUSERS as many users as it serves, -EBUSY still in use, -ENODEV the NIC is gone, -EPERM not
- * allowed, -EBADF a descriptor that is not what it claims, -EIO the hardware answered nonsense.
+ * Errors are negative errno: -EOPNOTSUPP not offered by this backend (memory kinds: see accepted_kinds), -EINVAL an argument,
+ * -ENOSPC a limit of the NIC, -EUSERS the NIC serves no further user, -EBUSY still in use, -ENODEV the NIC is gone, -EPERM not
+ * allowed, -EBADF a descriptor of the wrong kind, -EIO the hardware answered nonsense.
  */
 #ifndef SHMEMD_NIC_H
 #define SHMEMD_NIC_H
@@ -65,7 +65,7 @@ enum nic_port_state {
 
 /* Atomics that a NIC's QPs send and carry out. */
 #define NIC_ATOMIC_8 0x1u /* fetch-add and compare-swap of 8 bytes */
-#define NIC_ATOMIC_MASKED_4 0x2u /* masked ones (extended atomics) of 4 bytes: all there are of that size */
+#define NIC_ATOMIC_MASKED_4 0x2u /* masked (extended) atomics of 4 bytes; there are no others of that size */
 #define NIC_ATOMIC_MASKED_8 0x4u
 #define NIC_ATOMIC_RESULT_BE 0x8u /* results of 8 bytes arrive big-endian */
 
@@ -73,7 +73,7 @@ struct nic_info {
 	char name[NIC_NAME_BYTES]; /* "soft0", "mlx5_0" */
 	char backend[NIC_NAME_BYTES];
 	char pci[16]; /* "0000:3b:00.0", or empty */
-	uint64_t guid; /* of the device, the same for its ports; 0: it has none */
+	uint64_t guid; /* of the device, the same for all its ports; 0: it has none */
 	uint32_t port; /* from 1 */
 	enum nic_link link;
 	enum nic_port_state state;
@@ -81,7 +81,7 @@ struct nic_info {
 	uint8_t mac[6];
 	uint16_t lid;
 	uint32_t mtu_bytes;
-	uint64_t rate_mbps; /* 0: not known */
+	uint64_t rate_mbps; /* 0: unknown */
 	uint32_t max_qps; /* of the NIC, all sessions together */
 	uint32_t max_cqs;
 	uint32_t max_mrs;
@@ -156,9 +156,9 @@ struct nic_mr {
 /* ---- queues ---------------------------------------------------------------------------------------------- */
 
 /*
- * A DCI sends to whatever DCT the address vector of its WQE names, and knows its key; see nic_ops.resolve. It has no
- * receive side. A DCT sends nothing and has no rings: it is a target from its creation on, with a key of its own that is
- * random, and ends with its batch. Sends to it find no receive WQE.
+ * A DCI sends to the DCT that the address vector of its WQE names with its key; see nic_ops.resolve. It has no receive side.
+ * A DCT sends nothing and has no rings: it is a target from its creation on, has a random key, and ends with its batch.
+ * Sends to it find no receive WQE.
  */
 enum nic_qp_type {
 	NIC_QP_RC = 1,
@@ -186,7 +186,7 @@ struct nic_cq_spec {
 	uint32_t flags; /* NIC_CQ_* */
 };
 
-#define NIC_QP_GPU_DRIVEN 0x1u /* doorbells are rung by a GPU: nobody can wake a sleeping thread */
+#define NIC_QP_GPU_DRIVEN 0x1u /* a GPU rings the doorbells, and it cannot wake a sleeping thread */
 
 /*
  * `count` equal QPs. CQs are named by index over all CQs of the request (spec order); QP i of the spec uses
@@ -212,12 +212,12 @@ struct nic_queues_attr {
 	struct nic_qp_spec qps[NIC_MAX_SPECS];
 };
 
-/* Where one queue lies in queue memory. Offsets are bytes. */
+/* The place of one queue in queue memory. Offsets are bytes. */
 struct nic_cq {
 	uint32_t cqn;
 	uint32_t log2_entries;
 	uint32_t flags;
-	uint64_t ring_offset; /* of all entries, also where every CQE goes to the first */
+	uint64_t ring_offset; /* of all entries, also when every CQE goes to the first */
 	uint64_t dbrec_offset;
 };
 
@@ -246,14 +246,14 @@ struct nic_layout {
 	struct nic_cq *cqs; /* owned */
 	struct nic_qp *qps; /* owned; send_cqn/recv_cqn: NIC_CQ_BY_INDEX | index, or an existing cqn */
 };
-/* -EINVAL a spec that makes no sense; -EOVERFLOW; -ENOMEM. */
+/* -EINVAL an invalid spec; -EOVERFLOW; -ENOMEM. */
 int nic_layout_init(struct nic_layout *layout, const struct nic_queues_attr *attr);
-/* -ENOMEM, and then *copy is to be deinitialized too. */
+/* -ENOMEM; the caller deinitializes *copy in that case too. */
 int nic_layout_copy(struct nic_layout *copy, const struct nic_layout *layout);
 void nic_layout_deinit(struct nic_layout *layout);
 /*
- * Of a layout that was kept, complete: sizes, flags and numbers are some that a backend gives, and rings and dbrec lie within
- * total_bytes. Whether its CQs exist and what else the address says is the backend's to check.
+ * Checks a queue of a saved layout: sizes, flags and numbers are ones that a backend gives, and rings and dbrec lie within
+ * total_bytes. The backend checks that its CQs exist and that the rest of the address is right.
  */
 bool nic_cq_is_right(const struct nic_cq *cq, uint64_t total_bytes);
 bool nic_qp_is_right(const struct nic_qp *qp, uint64_t total_bytes);
@@ -265,16 +265,16 @@ struct nic_queue_mem {
 	uint64_t length_bytes; /* at least layout.total_bytes */
 };
 
-/* Queue memory of the daemon's own: a memfd that keeps its size. -EMFILE, -ENOMEM. nic-mem.c. */
+/* Makes queue memory that the daemon owns: a memfd of constant size. -EMFILE, -ENOMEM. nic-mem.c. */
 int nic_queue_memfd(uint64_t bytes, int *ret_fd);
 /*
- * Memory of the daemon's own that clients map too: a memfd that keeps its size, mapped for writing. `seals` are more of them, or
- * 0. -EMFILE, -ENOMEM.
+ * Makes memory that the daemon owns and clients map too: a memfd of constant size, mapped for writing. `seals` adds seals, or
+ * is 0. -EMFILE, -ENOMEM.
  */
 int nic_mem_create(const char *name, size_t bytes, int seals, int *ret_fd, void **ret_map);
-/* All of one that a former process made, and a duplicate of `fd`. -EBADF it is none of so many bytes; as above. */
+/* Maps all of such memory that a former process made, and duplicates `fd`. -EBADF wrong kind or size; as above. */
 int nic_mem_adopt(int fd, size_t bytes, int *ret_fd, void **ret_map);
-/* May a backend map it? Tells its bytes. -EBADF not a memfd of ordinary pages, -EPERM not sealed against shrinking. */
+/* May a backend map it? Returns its size. -EBADF not a memfd of ordinary pages, -EPERM not sealed against shrinking. */
 int nic_memfd_check(int fd, uint64_t *ret_bytes);
 
 /* Head of a backend's batch of queues. */
@@ -290,7 +290,7 @@ struct nic_peer {
 	struct nic_addr remote; /* all zero for a DCI */
 };
 
-/* Where a DCT is, for the WQEs of every DCI of the context. */
+/* The address of a DCT, for the WQEs of every DCI of the context. */
 struct nic_dc_peer {
 	struct shmd_wqe_av_seg av; /* complete */
 	uint32_t dctn;
@@ -299,7 +299,7 @@ struct nic_dc_peer {
 
 #define NIC_HOP_LIMIT 64u
 
-/* Our end of the way there. */
+/* The local end of the path to a peer. */
 struct nic_path {
 	uint8_t gid_index;
 	uint8_t mac[6]; /* Ethernet: of the next hop */
@@ -333,7 +333,7 @@ enum nic_qp_state {
 struct nic_qp_info {
 	enum nic_qp_state state;
 	uint32_t dest_qpn;
-	uint32_t sq_pi, sq_ci, rq_pi, rq_ci; /* 16 bits; 0 where the NIC does not tell */
+	uint32_t sq_pi, sq_ci, rq_pi, rq_ci; /* 16 bits; 0 if the NIC does not report it */
 	uint32_t first_error; /* syndrome */
 	struct nic_counters counters;
 };
@@ -354,23 +354,23 @@ struct nic_doorbell {
 	uint32_t register_offset; /* of the 8-byte send doorbell in the page */
 	int nic_page_fd; /* struct shmd_nic_page, read-only for clients, or -1 */
 	int wake_fd; /* eventfd, or -1 */
-	char reason[NIC_REASON_BYTES]; /* why a better mode was not taken; empty when the best was */
+	char reason[NIC_REASON_BYTES]; /* why the context has no better mode; empty if it has the best */
 };
 
 struct nic_ctx_attr {
 	uint64_t session_id; /* for logs and names */
-	uint32_t uid; /* whose context it is: users who do not trust each other have different ones */
+	uint32_t uid; /* owner of the context: users who do not trust each other have different uids */
 	enum nic_doorbell_mode doorbell;
 	int health_fd; /* session's struct shmd_health_page memfd, borrowed */
-	bool is_kept; /* descriptors outlive the daemon: ctx_keep will be asked. Contexts that are not kept pay nothing for it */
+	bool is_kept; /* descriptors outlive the daemon, which will call ctx_keep. Other contexts pay nothing for it */
 };
 
 /* Head of a backend's context. */
 struct nic_ctx {
 	struct nic *nic;
 	struct nic_doorbell doorbell;
-	uint64_t patience_nsec; /* the caller's: how long a NIC that stalls is asked by those that may say -EBUSY; 0: as the backend likes */
-	uint32_t client_pd; /* constant: for who got its command descriptor, the kernel's handle of its PD + 1; 0: nobody did */
+	uint64_t patience_nsec; /* set by the caller: how long operations wait before -EBUSY on a NIC that stalls; 0: the backend decides */
+	uint32_t client_pd; /* constant: the kernel's handle of its PD + 1, for a client with its command descriptor; 0: no client has it */
 	uint64_t session_id;
 };
 
@@ -381,16 +381,16 @@ enum nic_event_kind {
 	NIC_EVENT_CQ_ERROR,
 	NIC_EVENT_PORT_STATE,
 	NIC_EVENT_LOST,
-	NIC_EVENT_RETURNED, /* a lost NIC is there again, for new contexts; those of before stay lost */
+	NIC_EVENT_RETURNED, /* a lost NIC is back, for new contexts; older contexts stay lost */
 	NIC_EVENT_DROPPED, /* n_lost events of sessions were not kept; session_id is 0 */
-	NIC_EVENT_LOOK, /* nothing to tell yet: ctx_look is to be called for this session's context; session_id 0: query */
+	NIC_EVENT_LOOK, /* no news yet: call ctx_look for this session's context; session_id 0: call query */
 };
 
 struct nic_event {
 	enum nic_event_kind kind;
 	uint64_t session_id; /* 0: concerns every session of the NIC */
-	uint32_t number; /* qpn or cqn; 0: several, when more happened than could be kept */
-	uint32_t n_lost; /* how many more this one stands for */
+	uint32_t number; /* qpn or cqn; 0: several, when there was no room for each */
+	uint32_t n_lost; /* further events that this one stands for */
 	uint32_t syndrome;
 	enum nic_port_state state;
 };
@@ -398,56 +398,55 @@ struct nic_event {
 /* ---- a context in another process --------------------------------------------------------------------------- */
 
 /*
- * A context outlives its process for as long as somebody has the descriptors that ctx_keep names. With these and the record
- * of what the context holds, another process goes on with it. Queues in hardware go on meanwhile; those of a data thread
- * rest, and go on after resume.
+ * A context outlives its process as long as a process has the descriptors that ctx_keep returns. With these and the record
+ * of the context, another process takes it over. Queues in hardware go on meanwhile; queues of a data thread rest until resume.
  */
 #define NIC_RECORD_MAX_BYTES (32u << 20)
 #define NIC_KEEP_FDS 8
 
 /*
- * A record is kept in parts, so that a change costs what it changes: the context's own, and one for each region and batch. The
- * first is a record of its own, of a context without any.
+ * A record consists of parts, so that a change rewrites only the part that it changes: the context's own, and one for each region
+ * and batch. The context's part is a complete record of a context without regions and batches.
  */
 struct nic_record_part {
 	const void *bytes; /* borrowed */
 	size_t n;
 };
 /*
- * Makes a record of parts, regions and batches in the order in which they were made; *ret_record is to be freed. -EINVAL the
- * context's part is no record; -ENOSPC more than NIC_RECORD_MAX_BYTES; -ENOMEM. nic-record.c.
+ * Joins parts to a record, regions and batches in the order of their creation; the caller frees *ret_record. -EINVAL the
+ * context's part is not a record; -ENOSPC more than NIC_RECORD_MAX_BYTES; -ENOMEM. nic-record.c.
  */
 int nic_record_join(const struct nic_record_part *ctx, uint32_t n_mrs, const struct nic_record_part *mrs, uint32_t n_queues,
 		    const struct nic_record_part *queues, void **ret_record, size_t *ret_bytes);
 
-/* In an order that is the backend's own: ctx_import wants them as ctx_keep told them. */
+/* The backend defines the order: ctx_import takes them as ctx_keep returned them. */
 struct nic_kept {
 	unsigned int n;
-	int fds[NIC_KEEP_FDS]; /* the context's, until it ends: who keeps them keeps duplicates */
+	int fds[NIC_KEEP_FDS]; /* owned by the context until it ends: keep duplicates */
 };
 
 struct nic_import_attr {
 	struct nic_ctx_attr ctx; /* as for ctx_open */
-	struct nic_kept fds; /* duplicates of what ctx_keep told, borrowed */
+	struct nic_kept fds; /* duplicates of those of ctx_keep, borrowed */
 	const void *record;
 	size_t record_bytes;
 	/*
-	 * Queue memory of each batch, in the order in which they were made, borrowed; -1 where it is not at hand. What the CPU
-	 * does not reach cannot be read, and errors of its QPs are told when their state is asked for. Or 0 of them. Where
-	 * nic->keeps_memory is set all are needed.
+	 * Queue memory of each batch, in the order of creation, borrowed; -1 if it is not at hand; or 0 of them. Memory that the
+	 * CPU does not reach cannot be read, and errors of its QPs are reported when their state is queried. If
+	 * nic->keeps_memory is set, all are required.
 	 */
 	unsigned int n_queue_fds;
 	const int *queue_fds;
-	/* Memory of each region, in the order in which they were made, borrowed. Unused where nic->keeps_memory is not set. */
+	/* Memory of each region, in the order of creation, borrowed. Unused if nic->keeps_memory is not set. */
 	unsigned int n_mr_fds;
 	const int *mr_fds;
-	bool shared; /* the former owner is still alive (tests only): objects that the record does not name are not destroyed */
+	bool shared; /* the former owner is still alive (tests only): import destroys no object that the record does not name */
 };
 
 struct nic_imported {
 	struct nic_ctx *ctx;
 	unsigned int n_mrs, n_queues;
-	struct nic_mr **mrs; /* the arrays are owned; in the order in which they were made */
+	struct nic_mr **mrs; /* the arrays are owned; in the order of creation */
 	struct nic_queues **queues;
 };
 
@@ -462,12 +461,12 @@ static inline void nic_imported_deinit(struct nic_imported *imported)
 
 /*
  * A NIC whose commands take time may keep whole contexts ready, each with one batch of queues over memory of the daemon's,
- * for ctx_open and queues_take to hand out. A context that was handed out belongs to one session and is closed like any
- * other. It does not differ from a context that was made for the session.
+ * for ctx_open and queues_take to hand out. A context that was handed out belongs to one session, is closed like any other, and
+ * does not differ from a context that was made for the session.
  */
 struct nic_ctx_pool_attr {
 	unsigned int n_ctxs; /* to keep ready; 0: none */
-	struct nic_queues_attr queues; /* of the batch in each: RC only; without QPs: none. Unused parts are 0 */
+	struct nic_queues_attr queues; /* the batch of each context: RC only; no QPs: no batch. Unused parts are 0 */
 };
 
 enum nic_ctx_pool_todo {
@@ -483,10 +482,10 @@ struct nic_ctx_pool_info {
 	enum nic_ctx_pool_todo todo; /* of the next ctx_pool_step */
 	uint64_t n_made;
 	uint64_t n_handed_out; /* contexts */
-	uint64_t n_batches_handed_out; /* of them those whose queues were used */
-	uint64_t missed_empty; /* contexts made for a session, since none was ready */
-	uint64_t missed_shape; /* of contexts handed out: requests for queues of another number or depth */
-	uint64_t missed_memory; /* of them: requests for queues in the client's own memory */
+	uint64_t n_batches_handed_out; /* those whose queues were used */
+	uint64_t missed_empty; /* contexts made for a session because none was ready */
+	uint64_t missed_shape; /* contexts handed out whose session requested queues of another number or depth */
+	uint64_t missed_memory; /* contexts handed out whose session requested queues in its own memory */
 	uint64_t n_failed; /* contexts that could not be made */
 };
 
@@ -500,17 +499,17 @@ struct nic_ops {
 	int (*next_event)(struct nic *nic, struct nic_event *ret_event);
 	/*
 	 * Takes the port down (NIC_PORT_DOWN) or up again (NIC_PORT_ACTIVE), as its administrator would; the change
-	 * is told as NIC_EVENT_PORT_STATE. A port that is down neither sends nor receives: what is posted waits and
-	 * is retried as its QP says. 0 when it is in that state already.
+	 * is reported as NIC_EVENT_PORT_STATE. A port that is down neither sends nor receives: posted requests wait and
+	 * are retried as their QP says. Returns 0 if it is in that state already.
 	 */
 	int (*port_set)(struct nic *nic, enum nic_port_state state);
 
 	int (*ctx_open)(struct nic *nic, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx);
-	struct nic_ctx *(*ctx_close)(struct nic_ctx *ctx); /* everything in it is gone already */
+	struct nic_ctx *(*ctx_close)(struct nic_ctx *ctx); /* it is empty already */
 	/*
-	 * From mode uar-mmap to cpu: ctx->doorbell is filled anew, and the queues that it has are heard there as well. The page
-	 * of before rings them as it did. -EOPNOTSUPP also where a batch lies in memory that the CPU does not reach; -EINVAL it
-	 * is in mode cpu. What fails changes nothing.
+	 * Changes mode uar-mmap to cpu: fills ctx->doorbell anew, and existing queues listen there as well. The former page still
+	 * rings them. -EOPNOTSUPP also if a batch lies in memory that the CPU does not reach; -EINVAL the mode is cpu already. A
+	 * failure changes nothing.
 	 */
 	int (*ctx_to_cpu)(struct nic_ctx *ctx);
 
@@ -523,12 +522,12 @@ struct nic_ops {
 	/* -EBUSY while QPs of another batch use its CQs. Frees on success. */
 	int (*queues_destroy)(struct nic_queues *queues);
 
-	/* RST (or INIT) to RTS for each pair, or DCI; stops at the first failure and tells how many were done. */
+	/* Moves each pair, or DCI, from RST (or INIT) to RTS; stops at the first failure and counts those done. */
 	int (*connect)(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *peers,
 		       const struct nic_qp_params *params, unsigned int *ret_n_done);
 	/*
-	 * Addresses of DCTs to what WQEs carry; stops at the first failure and tells how many were done. Keeps nothing.
-	 * -EHOSTUNREACH no way from here. An address that is not of a DCT is the caller's error.
+	 * Resolves addresses of DCTs to the form that WQEs carry; stops at the first failure and counts those done. Keeps
+	 * nothing. -EHOSTUNREACH no path to the DCT. The caller checks that each address is a DCT's.
 	 */
 	int (*resolve)(struct nic_ctx *ctx, unsigned int n, const struct nic_addr *addrs, uint8_t traffic_class,
 		       struct nic_dc_peer *ret_peers, unsigned int *ret_n_done);
@@ -536,62 +535,63 @@ struct nic_ops {
 	int (*qp_modify)(struct nic_ctx *ctx, uint32_t qpn, enum nic_qp_state state);
 	int (*qp_query)(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_info *ret_info);
 	/*
-	 * Copies `bytes` of queue memory from `offset` on, for people to look at: the client and the NIC go on
-	 * writing meanwhile. -ERANGE outside of it; -EOPNOTSUPP where the CPU cannot reach it.
+	 * Copies `bytes` of queue memory from `offset` on, for display only: the client and the NIC go on writing meanwhile.
+	 * -ERANGE outside of it; -EOPNOTSUPP the CPU cannot reach it.
 	 */
 	int (*queues_read)(struct nic_queues *queues, uint64_t offset, void *buf, size_t bytes);
 	/* Sum over all queues this context ever had. */
 	int (*ctx_counters)(struct nic_ctx *ctx, struct nic_counters *ret_counters);
 
 	/*
-	 * Finds out what has happened to this context's queues, a bounded part of it; then next_event tells. Called after
-	 * each NIC_EVENT_LOOK: there is no other one before. Only where nic->blocks is set.
+	 * Reads a bounded number of events of this context's queues, for next_event to return. The daemon calls it after each
+	 * NIC_EVENT_LOOK; the NIC sends no other one before. Only if nic->blocks is set.
 	 */
 	void (*ctx_look)(struct nic_ctx *ctx);
 
 	/*
-	 * Teardown, steps 1 to 3: data threads let go, QPs to ERR, wait for the flush at most timeout_nsec. What the
-	 * client posts from here on is not seen. With 0 nothing is waited for: the flush may never be complete.
+	 * Teardown, steps 1 to 3: data threads let go, QPs to ERR, wait for the flush at most timeout_nsec. The NIC does not see
+	 * requests that the client posts from here on. With 0 it does not wait: the flush may never be complete.
 	 */
 	void (*ctx_quiesce)(struct nic_ctx *ctx, uint64_t timeout_nsec);
 
 	/*
-	 * The parts of the record for ctx_import of a later process of any version; `*ret_part` is to be freed. The context's is
-	 * good until the next request that changes the context, a region's until it goes, a batch's until it goes or, where
-	 * nic->records_states is set, until a QP of it changes its state. They hold keys of regions and DCTs, and do nothing
-	 * without the descriptor. -EOPNOTSUPP as ctx_keep; -EINVAL, -ENOSPC, -ENOMEM.
+	 * Returns the parts of the record for ctx_import of a later process of any version; the caller frees `*ret_part`. The
+	 * context's is valid until the next request that changes the context, a region's until it ends, a batch's until it ends
+	 * or, if nic->records_states is set, until one of its QPs changes its state. They hold keys of regions and DCTs, and are
+	 * useless without the descriptor. -EOPNOTSUPP as ctx_keep; -EINVAL, -ENOSPC, -ENOMEM.
 	 */
 	int (*ctx_export)(struct nic_ctx *ctx, void **ret_part, size_t *ret_bytes);
 	int (*mr_export)(const struct nic_mr *mr, void **ret_part, size_t *ret_bytes);
 	int (*queues_export)(const struct nic_queues *queues, void **ret_part, size_t *ret_bytes);
 	/*
-	 * Descriptors that must outlive the daemon, besides queue memory and, with nic->keeps_memory, regions' memory. The same from ctx_open
-	 * or ctx_import on until the context ends, but that ctx_to_cpu may add some. -EOPNOTSUPP it cannot outlive it: nor can it be exported.
+	 * Returns the descriptors that must outlive the daemon, besides queue memory and, with nic->keeps_memory, regions' memory.
+	 * They stay the same from ctx_open or ctx_import on until the context ends, except that ctx_to_cpu may add some.
+	 * -EOPNOTSUPP: the context cannot outlive the daemon or be exported.
 	 */
 	int (*ctx_keep)(struct nic_ctx *ctx, struct nic_kept *ret_kept);
 	/*
-	 * All or nothing; what fails leaves the objects as they are. A QP that failed is told as an event, also when that was
-	 * done before.
-	 * The daemon of before may have been killed in the middle of a request. Regions and batches are always all those of the
-	 * record: where their destruction had begun they are destroyed as ever, and a connect or modify that was cut is to be
-	 * asked for again. What had been made since the record is destroyed. Where the context itself was being closed, it is: -ENOENT.
-	 * Before resume, and before the first ctx_open where nic->keeps_memory is set: -EBUSY.
-	 * -EINVAL the record is none, -EPROTONOSUPPORT of another version, -EXDEV it or a descriptor is of another NIC,
-	 * -EBADF a descriptor is missing or does not belong to a NIC, -EOPNOTSUPP it takes a libmlx5 that is not here, -ENOENT something
-	 * of it is not there, -ENODEV the NIC was lost since.
+	 * Takes a context over, all or nothing: a failure leaves the objects as they are. A QP in error is reported as an event,
+	 * even if the former daemon reported it already.
+	 * The former daemon may have been killed in the middle of a request. Import returns all regions and batches of the record:
+	 * those whose destruction had begun are destroyed like any other, and the caller repeats a connect or modify that was cut.
+	 * It destroys objects that are newer than the record. If the former daemon was closing the context, import closes it:
+	 * -ENOENT. Call it before resume and, if nic->keeps_memory is set, before the first ctx_open; else -EBUSY.
+	 * -EINVAL not a record, -EPROTONOSUPPORT a record of another version, -EXDEV the record or a descriptor is of another NIC,
+	 * -EBADF a descriptor is missing or does not belong to a NIC, -EOPNOTSUPP it needs a libmlx5 that this machine lacks,
+	 * -ENOENT an object is gone, -ENODEV the NIC was lost since.
 	 */
 	int (*ctx_import)(struct nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported);
-	/* Forgets a context with its regions and batches, which go on for who has its descriptor. */
+	/* Forgets a context with its regions and batches, which live on for a process that has its descriptors. */
 	struct nic_ctx *(*ctx_unimport)(struct nic_ctx *ctx);
 	/*
-	 * After the last ctx_import of a start, of every NIC: until then imported queues rest, as their peers may not be there
-	 * yet. It cannot fail. Control thread, once for each NIC, also for those without imported contexts.
+	 * Starts the imported queues, which rest until then because their peers may not be there yet. The daemon calls it after
+	 * the last ctx_import of all NICs, once for each NIC, also without imported contexts. Cannot fail. Control thread.
 	 */
 	void (*resume)(struct nic *nic);
 	/*
-	 * Of a process that ends and leaves its contexts to the next one: the NIC is to stop between two steps of its queues, so
-	 * that no atomic is cut. Returns whether it has; asked again until then. Queues in hardware go on, and true is returned
-	 * at once. Never undone. Control thread; never blocks.
+	 * A process that leaves its contexts to the next one calls it before it ends: the NIC stops between two steps of its
+	 * queues, so that no atomic is cut. Returns whether it has stopped; the daemon calls again until then. Queues in hardware go
+	 * on, and their backend returns true at once. Never undone. Control thread; never blocks.
 	 */
 	bool (*rest)(struct nic *nic);
 
@@ -602,19 +602,19 @@ struct nic_ops {
 	int (*ctx_pool_set)(struct nic *nic, const struct nic_ctx_pool_attr *attr);
 	int (*ctx_pool_query)(struct nic *nic, struct nic_ctx_pool_info *ret_info);
 	/*
-	 * Makes or destroys one context, by commands: any thread, one at a time for each NIC. -EAGAIN: there is nothing to do;
-	 * other errors: no context could be made, and sessions make their own.
+	 * Makes or destroys one context by firmware commands. Any thread, one at a time for each NIC. -EAGAIN: nothing to do;
+	 * other errors: it could not make a context, and sessions make their own.
 	 */
 	int (*ctx_pool_step)(struct nic *nic);
 	/*
 	 * Returns the batch that came with the context if it matches *layout. Then takes ownership of *layout and clears it;
-	 * *ret_fd is the memory that holds the batch, from offset 0, the caller's to close. -ENOENT: no matching batch, so use
+	 * *ret_fd is the memory of the batch, from offset 0, which the caller closes. -ENOENT: no matching batch, so use
 	 * queues_create. Sends no command.
 	 */
 	int (*queues_take)(struct nic_ctx *ctx, struct nic_layout *layout, int *ret_fd, struct nic_queues **ret_queues);
 };
 
-/* For slots of what a backend does not offer: nothing to look at, or the error that such a slot has. nic.c. */
+/* For slots of operations that a backend does not offer: each does nothing or returns the error of such a slot. nic.c. */
 int nic_no_port_set(struct nic *nic, enum nic_port_state state);
 void nic_no_ctx_look(struct nic_ctx *ctx);
 int nic_no_ctx_pool_set(struct nic *nic, const struct nic_ctx_pool_attr *attr);
@@ -628,11 +628,11 @@ struct nic {
 	const struct nic_ops *ops;
 	char name[NIC_NAME_BYTES];
 	int event_fd; /* readable while next_event has something; -1: none */
-	bool blocks; /* operations wait for firmware: they are not for the control thread */
-	bool stalls; /* operations on contexts wait for as long as memory of their user makes a data thread sleep; others never do */
-	unsigned int maps_per_ctx; /* most memory mappings of the process that an open context has */
+	bool blocks; /* operations wait for firmware, so the control thread does not call them */
+	bool stalls; /* operations on contexts wait as long as memory of their user makes a data thread sleep; others never do */
+	unsigned int maps_per_ctx; /* most memory mappings of the process for one open context */
 	bool keeps_memory; /* ctx_import needs the memory of every region and of every batch */
-	bool records_states; /* the records of batches have the states of their QPs */
+	bool records_states; /* records of batches include the states of their QPs */
 	struct list link; /* owner's list */
 };
 
@@ -642,7 +642,7 @@ static inline int nic_query(struct nic *nic, struct nic_info *ret_info)
 	return nic->ops->query(nic, ret_info);
 }
 
-/* Are operations on its contexts for other threads than the control thread? */
+/* Must the control thread leave operations on its contexts to workers? */
 static inline bool nic_takes_time(const struct nic *nic)
 {
 	return nic->blocks || nic->stalls;
@@ -665,20 +665,20 @@ int nic_soft_probe(const struct nic_soft_attr *attr, struct list *nics);
 struct host_managed;
 
 struct nic_mlx5_attr {
-	const char *trace; /* file to which every firmware command is appended in words, or NULL */
+	const char *trace; /* file that gets every firmware command in words, or NULL */
 	uint32_t gpu_poll_usec; /* of doorbell mode cpu, as for soft NICs; 0: 20 */
 	uint32_t spin_usec;
 	const char *objects; /* how they are made: "library", "ioctl", or NULL for the former where libmlx5 exports */
-	uint8_t max_mtu_log2; /* 8..12; 0: what the port has */
+	uint8_t max_mtu_log2; /* 8..12; 0: that of the port */
 	unsigned int n_managed;
-	const struct host_managed *managed; /* borrowed during the call: these ports are left alone */
+	const struct host_managed *managed; /* borrowed during the call: probe skips these ports */
 };
 
 struct nic_mlx5_report {
-	char unusable[2 * NIC_REASON_BYTES]; /* NICs that were left out and why, as far as they fit; empty: none */
+	char unusable[2 * NIC_REASON_BYTES]; /* NICs that probe skipped and why, as far as they fit; empty: none */
 };
 
-/* Appends the ConnectX ports of this host. None is no error. Any thread; blocks. Defined in nic/mlx5, in builds with libmlx5. */
+/* Appends the ConnectX ports of this host; returns 0 also if there are none. Any thread; blocks. Defined in nic/mlx5, in builds with libmlx5. */
 int nic_mlx5_probe(const struct nic_mlx5_attr *attr, struct list *nics, struct nic_mlx5_report *ret_report);
 
 /* "mlx5_core": a ConnectX. Pure; nic.c. */

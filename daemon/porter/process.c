@@ -302,7 +302,7 @@ static int receive(int sock, struct received *in)
 	return judge(&header, in);
 }
 
-/* No request has more than one descriptor. Of several the porter passes none on, and closes all when the hold is dropped. */
+/* No request has more than one descriptor. If there are several, the porter passes none on and closes all with the hold. */
 static void on_recv(const struct porter_order *order, const struct slot *slot)
 {
 	struct porter_news news = {.event = PORTER_PACKET, .slot = order->slot, .hold = order->hold};

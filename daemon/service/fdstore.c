@@ -198,7 +198,7 @@ void fdstore_claim(void (*fn)(void *arg, const char *name, int fd), void *arg)
 
 /* ---- telling the manager ---------------------------------------------------------------------------------------- */
 
-/* Where it listens. NULL: nowhere that we know how to reach. */
+/* The address of the service manager. NULL: none, or of an unknown kind. */
 static const char *notify_path(void)
 {
 	const char *path = getenv("NOTIFY_SOCKET");

@@ -16,7 +16,7 @@ struct service {
 	const char *place; /* of the socket */
 	struct loop_timer *watchdog; /* NULL: the manager asked for none */
 	uint64_t watchdog_nsec, last_ping_nsec;
-	struct loop_timer *status; /* NULL: nobody listens */
+	struct loop_timer *status; /* NULL: no service manager listens */
 	bool status_armed;
 	char trouble[SERVICE_TEXT_BYTES]; /* why the last reload was refused; "": it was not */
 	char told[3 * SERVICE_TEXT_BYTES]; /* the last status line */

@@ -4,7 +4,7 @@
  *
  * A reload first does everything that can fail: reading, comparing the policy with the machine, and changing the socket's group.
  * The rest cannot fail, so settings are never half changed. Sessions stay as they are: a lower limit binds later charges, and a
- * session keeps the figures that Hello gave it. If the file has gone since the start, nothing changes, because nobody asked for the
+ * session keeps the figures that Hello gave it. If the file has gone since the start, nothing changes, because no administrator asked for the
  * defaults. Under socket activation the socket keeps its mode and group, and the log says so if the file wants others. A
  * daemon in the foreground takes the hang-up of its terminal for a reload; SIGTERM or Ctrl-C ends it. Control thread.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of settings. Whatever describes or reads a setting reads it here.
+ * The table of settings. All code that describes or reads a setting uses it.
  */
 #include "daemon/settings/settings.h"
 

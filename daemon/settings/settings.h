@@ -87,7 +87,7 @@ struct settings {
 	bool has_file; /* some of them may come from one */
 };
 
-/* Where settings come from: kept for reading them again. */
+/* The sources of settings, kept for reading them again. */
 struct settings_source {
 	char **argv; /* ends with NULL */
 	const char *default_path; /* the file, when --config names no other */

@@ -110,7 +110,7 @@ struct matching {
 	uint16_t ranks[TOPO_MAX_NICS]; /* of the one of them that it is nearest to */
 	uint64_t rates[TOPO_MAX_NICS]; /* never 0 */
 	uint16_t chosen[TOPO_MAX_GPUS]; /* its default */
-	/* Of one search: how a NIC was reached. */
+	/* State of one search: how it reached a NIC. */
 	uint16_t via_gpu[TOPO_MAX_NICS]; /* the GPU that would move to it; NONE: not reached */
 	uint16_t queue[TOPO_MAX_NICS];
 	unsigned int n_queued;
@@ -252,7 +252,7 @@ static bool deserves(const struct matching *m, unsigned int gpu, unsigned int ot
 	return rank != other_rank ? rank < other_rank : share_of(m, gpu) < share_of(m, other);
 }
 
-/* A NIC that nobody has, to one of the GPUs that have none nearer. */
+/* Gives a NIC without a GPU to one of the GPUs that have none nearer. */
 static void deal_out(struct matching *m, unsigned int nic)
 {
 	int best = -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the checks share: telling, reading small files, and judgements about NICs. Calls no check. Keeps nothing. */
+/* Shared by the checks: reporting, reading small files, and verdicts on NICs. Calls no check. Keeps nothing. */
 #include "daemon/topo/check-private.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ void check_say(struct check_teller *to, enum check_state state, const char *subj
 	va_start(list, fmt);
 	vsnprintf(finding.reason, sizeof(finding.reason), fmt, list);
 	va_end(list);
-	/* A GPU or NIC may be there that nobody could look at. */
+	/* There may be a GPU or NIC that could not be read. */
 	if (state == CHECK_OK && to->topo && to->topo->unread[0]) {
 		check_say_unread(to, subject, to->topo->unread, to->topo->unread_error);
 		return;
@@ -183,7 +183,7 @@ bool check_is_further_port(const struct check_host *host, unsigned int nic)
 	return false;
 }
 
-/* Before it came ConnectX-3 and what mlx4 and mthca drive; the latter's numbers stand apart. 0: nobody told the number. */
+/* Devices of mlx4 (up to ConnectX-3) and mthca are older; those of mthca have a range of their own. 0: unknown number. */
 bool check_is_mlx5(const struct topo *topo, unsigned int nic)
 {
 	const struct topo_node *node = &topo->nodes[topo->nics[nic].node];

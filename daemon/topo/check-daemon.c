@@ -26,7 +26,7 @@ void check_say_unasked(struct check_teller *to, int error)
 	check_say(to, CHECK_WARN, "", fix, "not known: the daemon cannot be asked: %s", strerror(-error));
 }
 
-/* Ends the check where there is no daemon to judge, or none that answers. */
+/* Ends the check if there is no daemon, or none that answers. */
 static bool is_judged(const struct check_host *host, struct check_teller *to)
 {
 	if (host->daemon->error == -ENOENT)

@@ -20,7 +20,7 @@
 #define APPLY_FIX "; update-initramfs -u or dracut -f; reboot"
 #define OVERRIDE "PeerMappingOverride="
 #define DWORDS_BYTES 160 /* of a string that is put into a fix */
-/* What stands between quotes of a shell and of a modprobe file as it is. */
+/* Characters that need no escape between quotes of a shell and of a modprobe file. */
 #define PLAIN "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_=.,:+- "
 
 struct driver {

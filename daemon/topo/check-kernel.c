@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernel, rdma-core and limits allow: which doorbell modes, and memory of which kind. Keeps nothing; see check.h. */
+/* Doorbell modes and kinds of memory that kernel, rdma-core and limits allow. Keeps nothing; see check.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -25,7 +25,7 @@ static bool is_seen(const struct topo *topo, const char *device)
 	return false;
 }
 
-/* By intent: it has ports, and is a second device of a function that is there, or there is no room. The reader reported these. */
+/* The reader leaves a device out, and reports it, if it is a second one of a function or if there is no room. */
 static bool is_left_out(const struct check_host *host, const char *device, uint64_t pci)
 {
 	bool is_there_twice = false;
@@ -141,7 +141,7 @@ static bool may_daemon_read(const struct check_host *host, const char *path)
 	       (st.st_mode & S_IROTH || (st.st_uid && !(st.st_mode & S_IWUSR)));
 }
 
-/* Where the daemon may read it, root tells the rest. `r`: of reading it here. */
+/* The fix depends on whether the daemon may read the file. `r`: the result of reading it here. */
 static const char *fix_manager(const char *nic, bool may_daemon, int r, char fix[CHECK_TEXT_BYTES])
 {
 	if (may_daemon)
@@ -350,7 +350,7 @@ void check_firmware(const struct check_host *host, struct check_teller *to)
 
 /* ---- GUIDs --------------------------------------------------------------------------------------------------------- */
 
-/* VFs have none until somebody gives them one; those that nobody uses need none. */
+/* A VF has no GUID until an administrator sets one; an unused VF needs none. */
 static void say_no_guid(const struct check_host *host, struct check_teller *to, unsigned int nic,
 			const char *name, const char *path)
 {

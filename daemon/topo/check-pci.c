@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is between GPUs and NICs: IOMMU, access control of bridges, PCI links. Keeps nothing; see check.h. */
+/* The path between GPUs and NICs: IOMMU, access control of bridges, PCI links. Keeps nothing; see check.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -158,7 +158,7 @@ static void mark_way(const struct topo *topo, unsigned int from, unsigned int to
 	}
 }
 
-/* Where a GPU and its NIC meet below a bridge; elsewhere all goes through the root complex in any case. */
+/* Marks bridges below which a GPU and its NIC meet; all other traffic passes the root complex in any case. */
 static void mark_bridges(const struct check_host *host, bool *marks)
 {
 	const struct topo *topo = host->topo;

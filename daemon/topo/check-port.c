@@ -46,7 +46,7 @@ static bool misses(const struct check_host *host, unsigned int gpu, unsigned int
 	return then < now || (then == now && host->map->n_gpus[got->nics[0]] > 1);
 }
 
-/* Many a machine has a second port that nobody has plugged in. Without GPUs nobody knows which NIC is for what. */
+/* Many machines have a second port without a cable. Without GPUs the purpose of a NIC is unknown. */
 static enum check_state judge_lost(const struct check_host *host, unsigned int nic)
 {
 	for (unsigned int i = 0; i < host->topo->n_gpus; i++)
@@ -83,7 +83,7 @@ static void say_no_driver(const struct check_host *host, struct check_teller *to
 	enum check_state lost = judge_lost(host, index);
 	char path[CHECK_PATH_BYTES], pci[HOST_PCI_BYTES];
 
-	/* One whose ports nobody may see has. */
+	/* It has a driver, but its ports are not visible. */
 	snprintf(path, sizeof(path), CHECK_PCI "/%s/infiniband",
 		 host_pci_text(host->topo->nodes[host->topo->nics[index].node].pci, pci));
 	if (check_exists(host, path)) {
@@ -95,7 +95,7 @@ static void say_no_driver(const struct check_host *host, struct check_teller *to
 		  lost == CHECK_FAIL ? "" : "; no GPU misses it");
 }
 
-/* The port itself is up; by rule nobody gets it without gpu-nic-map. */
+/* The port itself is up, but only gpu-nic-map gives it to a GPU. */
 static void say_pf_down(const struct check_host *host, struct check_teller *to, unsigned int index,
 			const char *name)
 {
@@ -262,7 +262,7 @@ void check_rate(const struct check_host *host, struct check_teller *to)
 
 /* ---- MTU ----------------------------------------------------------------------------------------------------------- */
 
-/* Of RDMA packets where something tells it, else of the interface; 0: unknown. */
+/* The MTU of RDMA packets if it is known, else of the interface; 0: unknown. */
 static uint32_t mtu_of(const struct topo_nic *nic)
 {
 	if (nic->seen.fabric == HOST_FABRIC_ETHERNET)

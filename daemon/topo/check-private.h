@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the checks share: telling, and reading small files with the reason where that fails. */
+/* Shared by the checks: reporting findings, and reading small files with a reason for each failure. */
 #ifndef SHMEMD_TOPO_CHECK_PRIVATE_H
 #define SHMEMD_TOPO_CHECK_PRIVATE_H
 
@@ -12,28 +12,28 @@
 
 struct check_teller {
 	const char *check;
-	const struct topo *topo; /* that decides what is good; NULL: it plays no part */
+	const struct topo *topo; /* the map that the verdict depends on; NULL: none */
 	unsigned int n_bad; /* findings so far that are not good */
 	check_tell_fn *tell;
 	void *arg;
 };
 
-/* `fix` is "" where all is good. */
+/* `fix` is "" for a good finding. */
 void check_say(struct check_teller *to, enum check_state state, const char *subject, const char *fix, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
 /* A warning: `path`, below the root, cannot be read. */
 void check_say_unread(struct check_teller *to, const char *subject, const char *path, int error);
 
-/* A warning: the daemon that runs cannot be asked. */
+/* Reports, as a warning, that a running daemon gives no answer. */
 void check_say_unasked(struct check_teller *to, int error);
 
 /*
- * Whether the machine was read, and is one with PCI functions to be seen. Else GPUs and NICs that are not in the map may be there all
- * the same, which is said.
+ * Whether the machine was read and shows PCI functions. If not, it reports that there may be GPUs and NICs that are not in the
+ * map.
  */
 bool check_has_machine(const struct check_host *host, struct check_teller *to);
 
-/* Tells, with a warning each, the RDMA devices of PCI functions that the map has no port of, or that nobody may see any; how many. */
+/* Reports a warning for each RDMA device of a PCI function without a port in the map, or one if it may not see any. Counts them. */
 unsigned int check_unseen_nics(const struct check_host *host, struct check_teller *to);
 
 /* Number of bytes, text ended by 0 and cut at CHECK_FILE_BYTES; or -errno. */
@@ -42,17 +42,17 @@ int check_bytes(const struct check_host *host, const char *path, void *bytes, si
 /* 1: there is such a thing; 0: no; or -errno. */
 int check_exists(const struct check_host *host, const char *path);
 int check_folder(const struct check_host *host, const char *path); /* 0: it can be read; or -errno */
-/* What follows `key` in a text of lines, up to the end of its line; NULL: no line begins with it. */
+/* The rest of the line that begins with `key`; NULL: there is no such line. */
 const char *check_line(const char *text, const char *key);
 
 /* From the field of a stat file of proc on, counted from 1, behind the name, which may hold anything; NULL: it has fewer. */
 const char *check_stat_field(const char *stat, unsigned int field);
-/* Whether proc/PID, with the daemon's number, is the daemon; else says why nothing can be known of its process. */
+/* Whether proc/PID, with the daemon's number, is the daemon; if not, it reports why its process is unknown. */
 bool check_has_process(const struct check_host *host, struct check_teller *to);
 
 /* "mlx5_0", with "/PORT" where the function has several. */
 const char *check_nic_name(const struct topo *topo, unsigned int nic, char buf[CHECK_SUBJECT_BYTES]);
-/* Set aside for other reasons than that something is wrong with it: nobody cares. */
+/* Set aside although it works, so its findings do not matter. */
 bool check_is_spare(const struct topo_map *map, unsigned int nic);
 /* Another port of its function, before it, is judged for the whole function. */
 bool check_is_further_port(const struct check_host *host, unsigned int nic);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the daemon's process is the one below /proc with the number that it says of itself: a daemon in a pid namespace of its own
- * says what it is called in there, which here is nobody or somebody else. Keeps nothing; see check.h.
+ * Checks that the process below /proc with the pid that the daemon reports is the daemon: a daemon in its own pid namespace reports
+ * its pid there, which here is unused or another process. Keeps nothing; see check.h.
  */
 #include <errno.h>
 #include <inttypes.h>

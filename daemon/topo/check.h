@@ -50,7 +50,7 @@ struct check_unmanaged {
 struct check_daemon {
 	int error; /* 0: it answered; -ENOENT: none runs; else why it could not be asked */
 	uint32_t pid; /* as it calls itself: another in other pid namespaces */
-	/* When it started, since the kernel did: not before and not after, for nobody knows when the machine slept. */
+	/* Bounds of its start time, since the kernel's start. The time in between is unknown if the machine slept. */
 	uint64_t started_min_nsec, started_max_nsec;
 	unsigned int n_sessions;
 	const struct check_session *sessions;

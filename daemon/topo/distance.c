@@ -2,7 +2,7 @@
 /*
  * How near two nodes are, in the words of nvidia-smi.
  *
- * A switch is two bridges where its ports are told apart and one where a hypervisor or a file has made it flat, so PIX is at most one
+ * A switch is two bridges when its ports are separate nodes, and one when a hypervisor or a file has flattened it, so PIX is at most one
  * bridge between each end and the bridge that both are below. Some hypervisors go further and show each switch as a host bridge with
  * its devices straight below, which no hardware has: that is PIX, too, unless it is the only one with GPUs. Others hang all devices
  * of a node on one host bridge: there NUMA nodes decide. Speeds of links play no part: bridges of virtual machines say whatever they

@@ -241,7 +241,7 @@ static void attr_text(const struct xml *xml, const char *name, char *to, size_t 
 		host_copy_text(to, size, value);
 }
 
-/* Absent: 0. A word that nobody knows: -EBADMSG. */
+/* Absent: 0. An unknown word: -EBADMSG. */
 static int attr_word(struct reader *reader, const char *name, const char *const *words)
 {
 	const char *value = xml_attr(reader->xml, name);

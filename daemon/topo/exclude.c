@@ -73,7 +73,7 @@ static void judge_bond(const struct topo *topo, struct topo_map *map, unsigned i
 	}
 }
 
-/* ---- managers of switches, where nobody could read the product data -------------------------------------------------- */
+/* ---- managers of switches, without readable product data ------------------------------------------------------------- */
 
 /* Two lanes of PCIe 5, which is all that such a manager has. */
 #define MANAGER_LINK_MBPS 64000u
@@ -90,7 +90,7 @@ static bool is_same_kind(const struct topo_node *a, const struct topo_node *b)
 	return a->vendor == b->vendor && a->device == b->device;
 }
 
-/* A function of InfiniBand whose product data nobody read. Only product data decide for sure. */
+/* An InfiniBand function whose product data was not read. Only product data is proof. */
 static bool may_manage(const struct topo *topo, const struct topo_map *map, unsigned int nic)
 {
 	const struct topo_nic *seen = &topo->nics[nic];

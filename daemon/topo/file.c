@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A machine from a file: told apart by its outermost element. The file is read whole, up to a limit. A pipe is read
- * to its end; reading fails if nobody writes to it. Any thread.
+ * Reads a machine from a file, whose outermost element names its form. The file is read whole, up to a limit. A pipe is read
+ * to its end; reading fails if no process writes to it. Any thread.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -148,7 +148,7 @@ static int open_file(const char *path, char why[TOPO_WHY_BYTES])
 	return -EINVAL;
 }
 
-/* read() finds the end of a FIFO at once if nobody has opened it for writing. */
+/* read() finds the end of a FIFO at once if no process has opened it for writing. */
 static int check_text(const char *path, const struct topo_text *text, char why[TOPO_WHY_BYTES])
 {
 	struct stat st;

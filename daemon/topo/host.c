@@ -19,7 +19,7 @@ struct reader {
 	struct topo_builder *builder;
 	int sys; /* the folder */
 	int proc;
-	bool may_leave_out; /* what is added now, where there is no room */
+	bool may_leave_out; /* the device added now, if there is no room */
 	unsigned int n_left_out;
 };
 
@@ -62,7 +62,7 @@ static int read_numa(int folder)
 	return (int)host_number(text, 10, INT16_MAX);
 }
 
-/* Without it nobody knows whether that is a GPU or a NIC. False: it cannot be read. */
+/* Reads a file that decides whether a function is a GPU or a NIC. False: it cannot be read. */
 static bool must_read(struct reader *reader, int at, const char *path, const char *shown, char text[SYSFS_TEXT_BYTES])
 {
 	struct topo *topo = reader->builder->topo;
@@ -204,7 +204,7 @@ static void count_numa(struct reader *reader)
 
 /* ---- NICs ---------------------------------------------------------------------------------------------------------- */
 
-/* Whether the port is left out: there is no room, or another device has been it. */
+/* Leaves the port out if there is no room or another device has it already. */
 static bool leave_out(struct reader *reader, unsigned int node, const struct topo_nic *like, unsigned int number)
 {
 	const struct topo *topo = reader->builder->topo;
@@ -268,7 +268,7 @@ static int add_rdma_device(struct reader *reader, int at, const char *name)
 	return r;
 }
 
-/* By whom a device is missed, where there is no room for all. */
+/* The order in which devices are added, since there may be no room for all. */
 enum turn {
 	TURN_OWN, /* it is no VF */
 	TURN_VF, /* of a PF that is not there */
@@ -339,7 +339,7 @@ static void take_line(const char *text, const char *key, char to[TOPO_NAME_BYTES
 		host_copy_text(to, TOPO_NAME_BYTES, value);
 }
 
-/* The driver of NVIDIA says what its GPUs are where nobody may ask NVML. */
+/* Reads names and UUIDs of GPUs from files of NVIDIA's driver, for processes without NVML. */
 static void read_driver_files(struct reader *reader)
 {
 	struct topo *topo = reader->builder->topo;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an administrator wants, as text: "mlx5_0:1, 0000:3b:00.0" for NICs, "0:mlx5_0:1, GPU-...:mlx5_1:1:2" for the map.
+ * Reads the policy of an administrator from text: "mlx5_0:1, 0000:3b:00.0" for NICs, "0:mlx5_0:1, GPU-...:mlx5_1:1:2" for the map.
  *
  * PCI addresses have colons too, so they are known by their form; a domain has four digits or more, and no index has. Refuses what
  * is neither, and says what was meant to stand there; of a file also lines that are too long, whose ends would be lines of their own.

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an administrator wants, held against a machine.
+ * Checks the policy of an administrator against a machine.
  *
- * A map that names what is not there, or what cannot be used, is refused with what would be valid: a GPU that silently gets another NIC is
- * found weeks later. A NIC to exclude may be absent, so that one file serves many nodes. Pure; any thread.
+ * It rejects a map that names an absent or unusable device, and lists the valid ones: a GPU that silently gets another NIC is found
+ * weeks later. A NIC to exclude may be absent, so that one file serves many nodes. Pure; any thread.
  */
 #include <errno.h>
 #include <stdarg.h>

@@ -2,9 +2,9 @@
 /*
  * Reads the XML of hwloc, of its versions 1 to 3 (lstopo --of xml).
  *
- * Not by the library: that one refuses files newer than itself, follows no bounds of ours, and its plug-ins load CUDA into whoever
- * asks. Bridges and functions are taken as they nest. An object's nodeset says where they are: one that is not empty is a place, whose
- * number stands for the NUMA node. The whole machine is one only where it is a single package. Keeps nothing; any thread.
+ * It does not use the library, which refuses files newer than itself, does not follow our bounds, and loads CUDA into its caller
+ * by plug-ins. Bridges and functions are taken as they nest. An object's nodeset says where they are: if it is not empty it is a place,
+ * whose number stands for the NUMA node. The whole machine is one only where it is a single package. Keeps nothing; any thread.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -94,7 +94,7 @@ static int place_of(struct reader *reader, const struct nodeset *set)
 	return (int)i;
 }
 
-/* The first node of a place that gives its number to no place yet; else what is no number of a node. */
+/* The first node of a place whose number no other place has; else a number beyond those of nodes. */
 static int free_number(const struct nodeset *place, unsigned int rank, const bool *is_taken)
 {
 	for (unsigned int bit = 0; bit < MAX_NUMA_NODES; bit++)
@@ -116,7 +116,7 @@ static bool is_before(const struct nodeset *a, const struct nodeset *b)
 	return false;
 }
 
-/* Whatever the order in which the file has them. */
+/* Sorts places, so that the order in the file does not matter. */
 static void sort_places(const struct reader *reader, unsigned int order[MAX_PLACES])
 {
 	for (unsigned int i = 0; i < reader->n_places; i++) {

@@ -17,7 +17,7 @@
 #define CLASS_ETHERNET 0x0200
 #define CLASS_PCI_BRIDGE 0x0604
 #define HOPS_OF_SWITCH 2
-/* What NCCL says of the other end of a link, in all 24 bits: a switch has this class, a CPU one more. */
+/* NCCL's class of the other end of a link, in all 24 bits: a switch has this one, a CPU one more. */
 #define CLASS_SWITCH_END 0x068000
 #define MAX_HOSTS 1024
 
@@ -220,7 +220,7 @@ static bool has_gpu_straight_below(const struct topo *topo, unsigned int cpu)
 	return false;
 }
 
-/* Below one switch with a GPU, or below its CPU where there is no switch. */
+/* Below one switch with a GPU, or below its CPU if there is no switch. */
 static bool is_beside_gpu(const struct topo *topo, unsigned int node)
 {
 	unsigned int parent = (unsigned int)topo->nodes[node].parent;

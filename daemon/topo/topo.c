@@ -2,7 +2,7 @@
 /*
  * Building a struct topo, whatever it is read from.
  *
- * Two GPUs of one address, or two NICs of one address and port, are refused: nobody could distinguish them. Devices without an address
+ * Two GPUs of one address, or two NICs of one address and port, are refused, because they could not be distinguished. Devices without an address
  * are numbered by their place in the file. Nodes only grow, and a parent is there before its children, so depth and NUMA node are known as
  * soon as a node is. Pure; any thread.
  */
@@ -327,7 +327,7 @@ static int add_silent_nics(struct topo_builder *builder)
 
 		for (unsigned int i = 0; i < n_named && !is_known; i++)
 			is_known = topo->nodes[topo->nics[i].node].pci == topo->nodes[node].pci;
-		/* The running machine does not need them where there is no room: they have no driver. */
+		/* The running machine may omit them if there is no room: they have no driver. */
 		if (!is_known && !(builder->is_live && topo->n_nics == TOPO_MAX_NICS)) {
 			int nic = topo_add_nic(builder, node);
 
@@ -391,7 +391,7 @@ static bool has_gpus(const struct topo *topo, unsigned int host)
 	return false;
 }
 
-/* NICs do not count: one that nobody can use must change nothing. */
+/* NICs do not count, so that an unusable NIC changes nothing. */
 static void count_hosts(struct topo *topo)
 {
 	for (unsigned int node = 0; node < topo->n_nodes; node++)

@@ -2,8 +2,9 @@
 /*
  * The GPUs and NICs of a node: where they hang, how near they are to each other, and which GPU uses which NIC.
  *
- * A struct topo is read once, from the running machine or from a file that was captured on another, and never changes but for the
- * states of ports, which its owner may set. Others may read it in any thread. Files are hostile: what they may hold is bounded here, and refused with a reason.
+ * A struct topo is read once, from the running machine or from a file that was captured on another. After that it is constant, except
+ * for the states of ports, which its owner may set. Any thread may read it. Files are hostile: the limits below bound their content,
+ * and an error names the reason.
  */
 #ifndef SHMEMD_TOPO_H
 #define SHMEMD_TOPO_H
@@ -31,11 +32,11 @@
 #define TOPO_MAX_RATE_MBPS 3200000u
 
 #define TOPO_NO_NUMA (-1)
-#define TOPO_MAX_NUMA 1024 /* numbers from here on tell places apart, and are no node's */
+#define TOPO_MAX_NUMA 1024 /* larger numbers distinguish places without being a NUMA node */
 
 enum topo_kind {
 	TOPO_MACHINE, /* the root, node 0 */
-	TOPO_CPU, /* stands for all its host bridges, where they are not told apart */
+	TOPO_CPU, /* stands for all its host bridges when the source does not separate them */
 	TOPO_HOST, /* a host bridge */
 	TOPO_BRIDGE,
 	TOPO_FUNCTION,
@@ -46,12 +47,12 @@ struct topo_node {
 	int parent; /* -1: the root */
 	unsigned int depth;
 	unsigned int n_hops; /* bridges that this node stands for: 2 where a whole switch is one node */
-	int numa; /* its own or of the nearest above that has one; else TOPO_NO_NUMA */
+	int numa; /* its own, or that of the nearest ancestor that has one; else TOPO_NO_NUMA */
 	uint64_t pci; /* or HOST_NO_PCI */
 	uint16_t class_code; /* base class and sub-class */
 	uint16_t vendor; /* 0: unknown, as all numbers here */
 	uint16_t device;
-	uint32_t link_mbps; /* of a function: the most that its PCIe link carries in one direction, as far as the source knows */
+	uint32_t link_mbps; /* best rate of a function's PCIe link in one direction, as far as the source knows */
 };
 
 struct topo_gpu {
@@ -74,9 +75,9 @@ struct topo_nic {
 	unsigned int node;
 	enum topo_role role;
 	bool has_no_driver; /* a function without an RDMA device */
-	bool is_unmanaged; /* by the daemon, whose map alone says so */
+	bool is_unmanaged; /* by the daemon; set only in its map */
 	uint64_t guid; /* of the device or its card, as the source has it */
-	struct host_nic seen; /* what the source says; of other machines in the same form. Port 0: unknown */
+	struct host_nic seen; /* as the source says, whatever its form. Port 0: unknown */
 };
 
 struct topo {
@@ -85,7 +86,7 @@ struct topo {
 	unsigned int n_nics; /* the same, ports of one function by number */
 	unsigned int n_numa; /* 0: unknown */
 	unsigned int n_hosts; /* host bridges with GPUs below */
-	/* The first file, below the root, that decides what is here and could not be read; "": all could. Of the running machine alone. */
+	/* Running machine only: the first file, below the root, that the map needs and that could not be read; "": all could. */
 	char unread[TOPO_UNREAD_BYTES];
 	int unread_error; /* negative errno */
 	bool has_xgmi; /* links between GPUs are XGMI, not NVLink */
@@ -97,28 +98,28 @@ struct topo {
 
 void topo_free(struct topo *topo);
 
-/* Where the running machine is looked at; NULL leaves one out. */
+/* Sources of facts about the running machine; NULL skips one. */
 struct topo_host_attr {
 	const char *sys; /* "/sys" */
 	const char *proc; /* "/proc" */
 	const char *nvml; /* "libnvidia-ml.so.1" */
-	/* "libibverbs.so.1"; opens each NIC and asks its interface: for who asks one question, not for who runs on */
+	/* "libibverbs.so.1"; opens each NIC and queries it, so only short-lived programs set this */
 	const char *verbs;
 	const char *mlx5; /* "libmlx5.so.1"; only with verbs */
-	/* TOPO_WHY_BYTES for what -E2BIG or -EBADMSG is about, and on success for what was left out, in words; "": nothing was. Or NULL */
+	/* TOPO_WHY_BYTES for the cause of -E2BIG or -EBADMSG, and on success for omissions, in words; "": there are none. Or NULL */
 	char *why;
 };
 
 /*
- * -ENOMEM; -E2BIG with more of something than the limits above; -EBADMSG with a GPU that is there twice. An unreadable fact stays
- * unknown. Left out are the later of two RDMA devices of one function, by name, and VFs of PFs that are there where there is no room.
+ * -ENOMEM; -E2BIG a limit above is exceeded; -EBADMSG a GPU appears twice. An unreadable fact stays unknown. It omits the second
+ * (by name) of two RDMA devices of one function and, when there is no room, VFs whose PF is there.
  */
 int topo_read_host(const struct topo_host_attr *attr, struct topo **ret_topo);
 
 /*
- * An hwloc XML, a topology XML of NCCL, or what topo_dump() wrote; told apart by the outermost element. -EBADMSG: none of them, or
- * damaged; -E2BIG; -ENOMEM; -errno of reading. `why` has the reason in words, and on success what is odd about the file or was left
- * out; "": nothing. "-" is standard input. topo_parse: `text` is changed.
+ * Reads an hwloc XML, a topology XML of NCCL, or the output of topo_dump(); the outermost element decides which. -EBADMSG: none of
+ * them, or damaged; -E2BIG; -ENOMEM; -errno of reading. `why` gets the reason in words, and on success oddities of the file and
+ * omissions; "": there are none. "-" is standard input. topo_parse() changes `text`.
  */
 int topo_read_file(const char *path, struct topo **ret_topo, char why[TOPO_WHY_BYTES]);
 int topo_parse(char *text, size_t n_bytes, struct topo **ret_topo, char why[TOPO_WHY_BYTES]);
@@ -128,7 +129,7 @@ void topo_dump(const struct topo *topo, FILE *out);
 
 /* Its name, or its PCI address where it has none. */
 const char *topo_nic_text(const struct topo *topo, unsigned int nic, char buf[TOPO_NAME_BYTES]);
-/* By index, PCI address or UUID; -1: there is none. */
+/* Finds a GPU by index, PCI address or UUID; -1: not found. */
 int topo_find_gpu(const struct topo *topo, const char *text);
 
 /* ---- distances */
@@ -140,14 +141,14 @@ enum topo_distance {
 	TOPO_PXB, /* several, no host bridge */
 	TOPO_PHB, /* one host bridge */
 	TOPO_NODE, /* host bridges of one NUMA node */
-	TOPO_SYS, /* between NUMA nodes, or nobody knows */
+	TOPO_SYS, /* between NUMA nodes, or unknown */
 };
 
-/* Of two nodes. */
+/* The distance of two nodes. */
 enum topo_distance topo_distance(const struct topo *topo, unsigned int a, unsigned int b);
 /*
- * Orders what may serve `from`: less is nearer. Below a shared bridge the deepest one decides, since traffic turns round there;
- * then the words above.
+ * Orders devices that may serve `from`: a lower rank is nearer. The depth of the deepest shared bridge comes first, since traffic turns
+ * round there; then the words above.
  */
 unsigned int topo_rank(const struct topo *topo, unsigned int from, unsigned int to);
 const char *topo_word(enum topo_distance distance);
@@ -156,7 +157,7 @@ unsigned int topo_gpu_links(const struct topo *topo, unsigned int a, unsigned in
 /* "NV18" or "XGMI" where two GPUs have links, else the word. */
 const char *topo_gpu_word(const struct topo *topo, unsigned int a, unsigned int b, char buf[TOPO_WORD_BYTES]);
 
-/* ---- policy: what an administrator wants */
+/* ---- policy: the wishes of an administrator */
 
 #define TOPO_MAX_GIVEN 1024
 #define TOPO_POLICY_WHY_BYTES 1024 /* the names of 64 NICs */
@@ -167,7 +168,7 @@ const char *topo_gpu_word(const struct topo *topo, unsigned int a, unsigned int 
 struct topo_named {
 	char name[TOPO_NAME_BYTES];
 	unsigned int port; /* 0: each */
-	enum topo_role role; /* what it is set aside for, or TOPO_ROLE_NONE */
+	enum topo_role role; /* the purpose that excludes it, or TOPO_ROLE_NONE */
 };
 
 /* A NIC for a GPU, which is named as for topo_find_gpu(). */
@@ -187,21 +188,20 @@ struct topo_policy {
 };
 
 /*
- * Reads the value of "nics-include", "nics-exclude" or "gpu-nic-map", entries with commas or blanks between them, in place of what the
- * policy has of it. -ENOENT: another key; -EINVAL, and why: also of TOPO_POLICY_TEXT_BYTES or more.
+ * Replaces one list of the policy by the value of "nics-include", "nics-exclude" or "gpu-nic-map": entries separated by commas or
+ * blanks. -ENOENT: another key; -EINVAL, with `why`: a wrong value, or one of TOPO_POLICY_TEXT_BYTES or more.
  */
 int topo_policy_set(struct topo_policy *policy, const char *key, const char *value, char why[TOPO_POLICY_WHY_BYTES]);
-/* The same keys from a file of "key = value" lines; others are passed over. -errno of opening and reading, -EINVAL; why has the reason. */
+/* Reads these keys from a file of "key = value" lines and skips others. -errno of opening and reading, -EINVAL; `why` gets the reason. */
 int topo_policy_read(struct topo_policy *policy, const char *path, char why[TOPO_POLICY_WHY_BYTES]);
 /*
- * Whether this machine can do it: -EINVAL, and why with what would be valid, where the map names a GPU or a NIC that is not there or
- * a NIC that cannot be used, and where nothing is included that is there. -ENETDOWN: nothing but ports that are down is in the way.
- * Names to exclude may be absent.
+ * Whether this machine can satisfy the policy. -EINVAL: the map names an absent GPU or NIC or an unusable NIC, or none of the included
+ * NICs is there; `why` lists the valid names. -ENETDOWN: ports that are down are the only obstacle. Names to exclude may be absent.
  */
 int topo_policy_check(const struct topo_policy *policy, const struct topo *topo, char why[TOPO_POLICY_WHY_BYTES]);
-/* Whether the lists leave a NIC to anybody. policy may be NULL, here and below. */
+/* Whether the lists allow a NIC at all. policy may be NULL, here and below. */
 bool topo_policy_allows(const struct topo_policy *policy, const struct topo *topo, unsigned int nic);
-/* The same for one that is none of the machine's, as the daemon knows it. */
+/* A NIC of the daemon's that the machine does not have. */
 struct topo_apart {
 	const char *name; /* topo_is_of_device() */
 	const char *pci; /* "0000:3b:00.0", or empty */
@@ -209,8 +209,8 @@ struct topo_apart {
 };
 #define TOPO_DOUBTS_BYTES 256
 /*
- * Names in the policy that neither the machine nor `apart`, NICs of the daemon's own, has: how many, and in words which, with what
- * was probably meant; "" for none. They are no error: a NIC may come later, and one file may serve many nodes.
+ * Counts the names in the policy that match no NIC of the machine and none of `apart`, and lists them in `text` with the names that
+ * were probably meant; "" for none. They are not errors: a NIC may come later, and one file may serve many nodes.
  */
 unsigned int topo_policy_doubts(const struct topo_policy *policy, const struct topo *topo, const struct topo_apart *apart,
 				unsigned int n_apart, char text[TOPO_DOUBTS_BYTES]);
@@ -237,30 +237,30 @@ enum topo_exclusion {
 };
 
 struct topo_gpu_map {
-	unsigned int n_nics; /* 0: none can be had */
+	unsigned int n_nics; /* 0: none is available */
 	uint16_t nics[TOPO_MAX_NICS]; /* the default first, then the others in PCI order; given ones by weight */
 	uint16_t weights[TOPO_MAX_NICS]; /* of given ones */
 	bool is_given; /* the administrator's choice */
-	bool is_weighted; /* contexts are to be divided by weights */
-	bool lost_given; /* its given ones cannot be used now, so it has others */
+	bool is_weighted; /* weights divide its contexts */
+	bool lost_given; /* its given NICs are unusable now, so it has others */
 };
 
-/* Who uses what. */
+/* Which GPU uses which NIC. */
 struct topo_map {
 	struct topo_gpu_map gpus[TOPO_MAX_GPUS];
 	enum topo_exclusion excluded[TOPO_MAX_NICS];
 	uint16_t other[TOPO_MAX_NICS]; /* the NIC because of which it is excluded */
 	uint16_t n_gpus[TOPO_MAX_NICS]; /* how many GPUs have it */
-	bool is_reserved[TOPO_MAX_NICS]; /* used only since it is given: no other GPU gets it */
+	bool is_reserved[TOPO_MAX_NICS]; /* used only because the policy gives it: no other GPU gets it */
 };
 
 /*
- * The map of the whole node. It follows from the machine alone: not from names, nor from who asks. policy may be NULL.
+ * Computes the map of the whole node. The result depends on the machine alone, not on names or on the caller. policy may be NULL.
  *
  * Every GPU has NICs of the nearest kind that there is; as few GPUs as possible share one; NICs that are left go to the GPU that has
  * them nearest and the fewest so far. Ties go by PCI addresses.
  *
- * What the policy gives a GPU comes before all that, as long as it can be used.
+ * NICs that the policy gives to a GPU take precedence as long as they are usable.
  */
 void topo_assign(const struct topo *topo, const struct topo_policy *policy, struct topo_map *ret_map);
 

@@ -13,8 +13,8 @@ import re
 import checklib
 from checklib import Planted
 
-# The goal is 60. Lower the limit whenever a room is rewritten.
-LIMIT = 52
+# The examples in CONTRIBUTING.md. Lower the limit whenever one of them goes.
+LIMIT = 3
 
 OPENING = re.compile(r'(?:^|[.:;!?]\s+)(What|Who|Of|Those)\s+(?![^.?!]*\?)[a-z]')
 PHRASE = re.compile(r'\b(?:is|are|was|were|be|been|being) told\b|\b(?:is|are) said of\b')

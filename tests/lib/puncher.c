@@ -78,7 +78,7 @@ static void start(struct puncher *p, void (*run)(int memfd, uint64_t bytes), int
 void puncher_start(struct puncher *p, int memfd, uint64_t bytes)
 {
 	p->n = 0;
-	/* Those that end first come first. */
+	/* The order in which they end. */
 	start(p, hog, memfd, bytes);
 	start(p, hog, memfd, bytes);
 	start(p, fill, memfd, bytes);

@@ -38,7 +38,7 @@
 #define WANTED_NSEC ((test_is_full() ? 10 : 3) * NSEC_PER_SEC) /* of stalls */
 #define MOST_NSEC (12 * NSEC_PER_SEC)
 
-/* What the processes of a test tell each other. */
+/* Shared by the processes of a test. */
 struct shared {
 	uint32_t attack_began, stop, n_stalls;
 	uint64_t stalled_nsec, longest_stall_nsec, write_began_nsec; /* the last one: 0 when none is under way */

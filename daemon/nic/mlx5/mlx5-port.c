@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a NIC can and how its port is reached: capabilities, GID and MAC, state and rate, the next hop to a peer.
+ * Capabilities of a NIC and facts about its port: GID and MAC, state and rate, the next hop to a peer.
  *
  * Any thread; what is found out once is so before there are others. mlx5_next_hop() asks through the session's own
  * context and may wait for the network.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a context holds, as bytes that another process reads: its record, in the form of nic-record.h. Pure: no rdma-core, no NIC.
+ * The record of a context: its objects as bytes for another process, in the form of nic-record.h. Pure: no rdma-core, no NIC.
  */
 #ifndef SHMEMD_NIC_MLX5_RECORD_H
 #define SHMEMD_NIC_MLX5_RECORD_H

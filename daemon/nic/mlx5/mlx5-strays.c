@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a context has in the kernel. A process that is killed in the middle of a request leaves objects that no record names,
- * or has destroyed some that the last record names: the kernel's own list tells which.
+ * Finds the objects that a context has in the kernel. A process that is killed in the middle of a request leaves objects that no
+ * record names, or has destroyed some that the last record names. The kernel's own list shows which.
  *
  * A handle is free for the next object as soon as its own is destroyed. Between two records one request is carried out,
  * which makes objects or destroys some and never both but for its own, so a handle of the older record is that object's or none's.

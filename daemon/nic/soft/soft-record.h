@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a soft context holds, as bytes for another process: identities of NICs, regions, batches. What changes without a
- * request (indexes, states, connections) is not here but in the context's ledger.
+ * The record of a soft context, as bytes for another process: identities of NICs, regions, batches. State that changes without a
+ * request (indexes, QP states, connections) is in the context's ledger instead.
  *
  * In the form of nic-record.h.
  */

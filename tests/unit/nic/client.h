@@ -67,7 +67,7 @@ extern unsigned int client_n_looks; /* so far, in this process */
 void client_swap_ctx(struct nic_ctx *is, struct nic_ctx *becomes);
 void client_open_ctx(struct client *c, struct nic *nic, uint64_t session_id);
 void client_open_ctx_as(struct client *c, struct nic *nic, uint64_t session_id, enum nic_doorbell_mode doorbell);
-/* Of this user; the others are user 0's. */
+/* For this user; the other functions open contexts of user 0. */
 void client_open_ctx_for(struct client *c, struct nic *nic, uint64_t session_id, uint32_t uid);
 /* One that is to outlive its NIC. */
 void client_open_ctx_kept(struct client *c, struct nic *nic, uint64_t session_id);

@@ -322,7 +322,7 @@ TEST(users_leave_in_mid_traffic_while_others_come)
 
 /* ---- an executor that stands still ------------------------------------------------------------------------------------ */
 
-/* What the control thread asks of a NIC, and what other users do, while one user's executor stands still. */
+/* The control thread queries the NIC and other users go on working while one user's executor stands still. */
 TEST(a_user_whose_thread_sits_still_holds_up_nobody_else)
 {
 	struct client alice, bob, carol;
@@ -494,7 +494,7 @@ static void victim_slice(struct client *c, struct rate *rate)
 	rate->n_slices++;
 }
 
-/* Of the victim: beside hogs and holes alone, and while the attacker has something under way all the time. */
+/* Rates of the victim: beside hogs and holes alone, and while the attacker has something under way all the time. */
 struct round {
 	struct rate alone, attacked;
 };

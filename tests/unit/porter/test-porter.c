@@ -293,7 +293,7 @@ static int find_child(int parent, const char *name)
 	return pid;
 }
 
-/* Of this test: others run beside it. */
+/* Finds the porter of this test, since others run beside it. */
 static pid_t find_porter(void)
 {
 	int zygote = find_child(getpid(), "shmemd-zygote");
