@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests that change the lives of others: kill, drain, ports; and monitors, who only listen.
+ * Requests that change other clients or NICs (kill, drain, ports), and monitors, which only listen.
  *
- * An administrator is root or the daemon's own user, by the socket. Owning the same uid as a session is not
- * enough to end it: two containers may share one. Control thread.
+ * An administrator is root or the daemon's own uid, as the socket reports it. A client with the uid of a session sees it but must not
+ * end it: two containers may share a uid. Only controllers may send these requests, so a program that was given a client's
+ * connection cannot. Control thread.
  */
 #include "daemon/session/dispatch.h"
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A look into the queues of any session, for administrators.
+ * Dumps the queues of any session, for administrators.
  *
- * Rings, dbrecs and indexes are copied as they lie there; the client and the NIC go on writing, so two of them
- * need not fit together. Nothing that was read is believed: positions come from the daemon's own layout, the
- * request's are taken modulo the ring. A session that a worker is busy with is not looked into: BUSY. Control thread, but
- * run_dump().
+ * It copies rings, dbrecs and indexes as they are, at most 16 KiB a reply; the client and the NIC go on writing, so two of them may
+ * not match. It trusts nothing that it read: positions come from the daemon's own layout, the request's are taken modulo the
+ * ring. A session that a worker is busy with gives BUSY. Control thread, except run_dump().
  */
 #include "daemon/session/dispatch.h"
 

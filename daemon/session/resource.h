@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a session owns by handle: the common head, and the table that finds it. */
+/*
+ * Objects that a session owns by handle: the common head, and the table that finds it. A handle is a slot and a generation, so a
+ * stale one is NOT_FOUND and never another object.
+ */
 #ifndef SHMEMD_SESSION_RESOURCE_H
 #define SHMEMD_SESSION_RESOURCE_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading settings: file, environment, command line, all through the table.
+ * Reads settings: defaults, then the file (`--config`, else SYSCONFDIR/shmemd/shmemd.conf if it exists), then SHMEMD_SOCKET, then the
+ * command line. One table (settings-table.c) drives all of them, `--help`, and the man pages (`--print-man`).
  *
- * Refuses unknown keys and values outside their range, and says what it accepts. A file may be of any kind, so its bytes reach
- * an error text only through show_text(). Uses no globals but the table. Control thread.
+ * Rejects unknown keys and values outside their range, and names the accepted ones. A file may be of any kind, so its bytes reach
+ * an error text only through show_text(). Uses no globals except the table. Control thread.
  */
 #include "daemon/settings/settings.h"
 
