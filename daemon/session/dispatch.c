@@ -39,6 +39,7 @@ static const struct rule {
 	unsigned int roles;
 	uint32_t since; /* protocol version */
 	bool once; /* its answer outlives the daemon: it is not carried out again */
+	bool for_admins; /* only administrators may send it */
 } rules[MSG_KIND_MAX + 1] = {
 	[MSG_HELLO_REQ] = {handle_hello, ROLE_ANY, 1, true},
 	[MSG_NIC_LIST_REQ] = {handle_nic_list, ROLE_ANY, 1},
@@ -60,10 +61,10 @@ static const struct rule {
 	[MSG_STATUS_REQ] = {handle_status, ROLE_ANY, 1},
 	[MSG_LIST_REQ] = {handle_list, ROLE_ANY, 1},
 	[MSG_MONITOR_REQ] = {handle_monitor, ROLE_CONTROL, 1},
-	[MSG_QUEUE_DUMP_REQ] = {handle_queue_dump, ROLE_CONTROL, 1},
-	[MSG_SESSION_KILL_REQ] = {handle_session_kill, ROLE_CONTROL, 1},
-	[MSG_DRAIN_REQ] = {handle_drain, ROLE_CONTROL, 1},
-	[MSG_PORT_SET_REQ] = {handle_port_set, ROLE_CONTROL, 1},
+	[MSG_QUEUE_DUMP_REQ] = {handle_queue_dump, ROLE_CONTROL, 1, .for_admins = true},
+	[MSG_SESSION_KILL_REQ] = {handle_session_kill, ROLE_CONTROL, 1, .for_admins = true},
+	[MSG_DRAIN_REQ] = {handle_drain, ROLE_CONTROL, 1, .for_admins = true},
+	[MSG_PORT_SET_REQ] = {handle_port_set, ROLE_CONTROL, 1, .for_admins = true},
 };
 
 static void fill_error(struct msg *msg, uint64_t id, enum shmd_status status, const struct request *req)
@@ -211,6 +212,14 @@ static void answer(struct request *req, int r)
 		end_refused_hello(req, refusal);
 }
 
+static int check_admin(struct request *req)
+{
+	if (!rules[req->msg->kind].for_admins || session_is_admin(req->session))
+		return 0;
+	return request_fail(req, SHMD_STATUS_PERMISSION, "only root and the user of the daemon (uid %u) may do this",
+			    req->session->registry->owner_uid);
+}
+
 static void run_handler(struct session *session, struct msg *msg, struct fdlist *fds)
 {
 	struct request *req = request_new(session, msg, fds, answer);
@@ -220,7 +229,9 @@ static void run_handler(struct session *session, struct msg *msg, struct fdlist 
 		send_error(session, msg->id, SHMD_STATUS_NO_MEMORY, NULL);
 		return;
 	}
-	r = rules[req->msg->kind].handler(req);
+	r = check_admin(req);
+	if (r == 0)
+		r = rules[req->msg->kind].handler(req);
 	if (r == REQUEST_WAITS)
 		return;
 	answer(req, r);

@@ -239,13 +239,9 @@ int handle_queue_dump(struct request *req)
 	const struct msg_queue_dump_req *ask = &req->msg->queue_dump_req;
 	struct dump *dump = request_op(req, sizeof(*dump));
 	struct registry_nic *rnic;
-	int r;
 
 	if (!dump)
 		return -ENOMEM;
-	r = request_admin(req);
-	if (r != 0)
-		return r;
 	rnic = request_nic_by_name(req, ask->nic);
 	if (!rnic)
 		return SHMD_STATUS_NO_NIC;
