@@ -35,7 +35,7 @@ static uint64_t mix(uint64_t sum, uint64_t word)
 	return sum ^ (sum >> 29);
 }
 
-/* Shows writes that were cut and bits that flipped. Anybody can compute it, so it keeps nobody out. */
+/* Detects cut writes and flipped bits. Anybody can compute it, so it does not authenticate. */
 uint64_t state_sum(uint64_t sum, const void *bytes, size_t n)
 {
 	const unsigned char *at = bytes;

@@ -2,9 +2,9 @@
 /*
  * The dispatcher.
  *
- * A packet is decoded, judged by the table (who may ask this, since which version), carried out by its handler and
- * answered; requests are answered in order. Three outcomes and one place for each: a refusal (the session lives), a
- * violation of the protocol (error reply, the session ends), and an errno nobody expected (INTERNAL, the session
+ * Decodes a packet, checks it against the table (permissions, first version), calls its handler and answers; answers keep
+ * the order of requests. Three outcomes and one place for each: a refusal (the session lives), a
+ * violation of the protocol (error reply, the session ends), and an unexpected errno (INTERNAL, the session
  * ends, the daemon lives).
  *
  * Refuses before a handler sees it: anything before Hello, replies as requests, packets whose descriptors do not
@@ -133,7 +133,7 @@ static bool fds_match(const struct msg *msg, const struct fdlist *fds)
 	return true;
 }
 
-/* Does the protocol allow this packet now? NULL, or what is wrong. */
+/* Does the protocol allow this packet now? NULL, or the violation in words. */
 static const char *find_violation(const struct session *session, const struct msg *msg)
 {
 	const struct rule *rule = &rules[msg->kind];
@@ -151,7 +151,7 @@ static const char *find_violation(const struct session *session, const struct ms
 	return NULL;
 }
 
-/* Nobody expected it. */
+/* Ends the session after an unexpected errno. */
 static void fail_inside(struct request *req, int err)
 {
 	struct session *session = req->session;
@@ -161,7 +161,7 @@ static void fail_inside(struct request *req, int err)
 	violation(session, req->msg->id, SHMD_STATUS_INTERNAL, status_text(SHMD_STATUS_INTERNAL));
 }
 
-/* It may have left half a session behind, for whatever reason: there is no second try. */
+/* A refused Hello may leave half a session behind, so there is no second try. */
 static void end_refused_hello(struct request *req, enum shmd_status status)
 {
 	session_end(req->session, status, "%s", req->text[0] ? req->text : status_text(status));
@@ -248,7 +248,7 @@ static void refuse_fds(struct session *session, const struct msg *msg, const str
 	send_error(session, msg->id, SHMD_STATUS_QUOTA_FDS, &req);
 }
 
-/* False: it was answered already, since it is no request that this session may make now. */
+/* False: this session may not make the request now, and has its answer already. */
 static bool decode_request(struct session *session, const void *buf, size_t bytes, struct msg *msg)
 {
 	const char *wrong;

@@ -31,7 +31,7 @@ struct dump {
 struct ring {
 	struct session_queues *queues;
 	uint64_t offset;
-	uint32_t n_entries, entry_bytes; /* powers of two; 0: there is no such ring */
+	uint32_t n_entries, entry_bytes; /* powers of two; 0: it has no such ring */
 };
 
 static const struct nic_cq *find_cq(const struct session_nic *nic, uint32_t cqn,

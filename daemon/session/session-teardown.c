@@ -181,11 +181,11 @@ static void teardown_begin(struct session *session)
 	if (session->hello)
 		request_free(take_ptr(session->hello));
 	session_packet_free(session);
-	/* Also where nobody called session_end(): a kernel on a GPU has nothing but these words. */
+	/* Also without session_end(): a kernel on a GPU has only these words. */
 	session_health_end(session);
 	monitor_leave(session);
 	session_save_ending(session);
-	/* Not a NIC's affair: whoever comes after it in its world does not wait for firmware. */
+	/* This needs no NIC, so the next process of this world does not wait for firmware. */
 	teardown_published(session);
 	session->quiesce_nsec = session->gone || session->n_nics == 0 ? 0 : session->registry->attr.quiesce_nsec;
 }
