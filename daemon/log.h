@@ -36,7 +36,7 @@ bool log_wants(int level);
 
 /*
  * Around the daemon's start. In between, an error line without fields is the reason why the start fails: it begins with
- * "cannot start: " and carries the event START_FAILED. log_end_start: whether there was one, so that nobody reports the failure
+ * "cannot start: " and carries the event START_FAILED. log_end_start: whether there was one, so that the caller does not report the failure
  * a second time in vaguer words.
  */
 void log_begin_start(void);

@@ -43,7 +43,7 @@ static int map_doorbell_page(struct shmd_gpu *gpu, const struct shmd_queues *que
 		return text_fail(-EINVAL, "%s is in doorbell mode cpu (%s), where these queues are not heard from a GPU: "
 				 "create them with gpu_driven = 1", nic->info.name, nic->info.doorbell_reason);
 	if (nic->info.doorbell_mode == SHMD_DOORBELL_UAR_MMAP) {
-		/* The failure of a GPU that cannot be used at all is no fault of the page. */
+		/* If the GPU cannot be used at all, the page is not the cause. */
 		r = gpu_enter(gpu);
 		if (r < 0)
 			return r;

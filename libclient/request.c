@@ -124,7 +124,7 @@ static void take_event(struct shmd_client *client, const struct msg_event *event
 	if (event->kind != MSG_EVENT_SESSION_END)
 		return;
 	client_set_health(client->health, SHMD_HEALTH_SESSION_ENDED);
-	/* There is no session yet: the same as a hang-up, since the next daemon may start in a moment. */
+	/* There is no session yet. This counts as a hang-up, since the next daemon may start in a moment. */
 	if (client->restart.in_hello && event->detail == SHMD_STATUS_SHUTDOWN) {
 		client_die(client, -ECONNRESET, "shmemd stopped before it had opened the session");
 		return;

@@ -42,7 +42,7 @@ int framing_recv(int sock, void *buf, size_t size, size_t *ret_bytes, struct fdl
 
 /*
  * The same for a packet without descriptors, and never blocks. FRAMING_HAS_FDS: the next packet has some, and is left
- * where it is. Only right where nobody else reads this socket meanwhile.
+ * where it is. Only right if no other thread or process reads this socket meanwhile.
  */
 #define FRAMING_HAS_FDS 1
 int framing_recv_plain(int sock, void *buf, size_t size, size_t *ret_bytes);

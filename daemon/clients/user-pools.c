@@ -2,10 +2,11 @@
 /*
  * Computes the pools: the descriptors and memory mappings that all users together may hold.
  *
- * The daemon keeps an eighth of the mappings for its threads, NICs, malloc, and memory that is on its way back to the kernel
- * (later.h). It keeps a quarter of the descriptors, and four more for each soft NIC: connections get numbers below seven eighths
- * (accept.c), and an administrator's connection must find one when users hold all they may. session/quota.c divides the pools
- * between users. Control thread, at the start.
+ * Users get three quarters of RLIMIT_NOFILE, less four descriptors for each soft NIC, and seven eighths of `vm.max_map_count`. The
+ * rest of the mappings is for the daemon's threads, NICs, malloc, and memory that is on its way back to the kernel (later.h). The
+ * rest of the descriptors is for the daemon and administrators: connections get numbers below seven eighths (accept.c), and an
+ * administrator's connection must find one when users hold all they may. session/quota.c divides the pools between users. Control
+ * thread, at the start.
  */
 #include "daemon/clients/user-pools.h"
 

@@ -155,7 +155,7 @@ static void close_child(struct engine_qp *child)
 	list_add_tail(&dct->engine->dc_closed, &child->dc.engine_link);
 	if (++dct->dc.n_closed > MAX_CLOSED)
 		drop_oldest_closed(dct);
-	/* Shrinks buffers that were large once: nobody is charged for them. */
+	/* Shrinks buffers that were large once, because no user is charged for them. */
 	hash_trim(&dct->dc.children);
 }
 

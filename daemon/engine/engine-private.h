@@ -517,7 +517,7 @@ struct engine {
 	struct hash tenants; /* struct tenant by pdn */
 	uint64_t moved_bytes; /* by copies and fetches, ever */
 	uint64_t turn_began; /* moved_bytes then */
-	uint64_t turn_clock_nsec; /* 0: nobody else is ready */
+	uint64_t turn_clock_nsec; /* 0: no other tenant is ready */
 	uint64_t moved_stop; /* the present turn ends when moved_bytes gets here */
 	struct engine_qp **timers; /* a heap, from 1; owned */
 	unsigned int n_timers, timer_places;
@@ -577,7 +577,7 @@ static inline struct tenant *tenant_first(const struct engine *engine)
 	return list_empty(line) ? NULL : list_first_entry(line, struct tenant, link);
 }
 
-/* Whose turn it is; NULL when nobody is ready. */
+/* The tenant whose turn it is; NULL: none is ready. */
 static inline struct tenant *tenant_next(struct engine *engine)
 {
 	struct tenant *tenant = tenant_first(engine);

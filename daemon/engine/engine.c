@@ -293,7 +293,7 @@ int qp_new(struct engine *engine, const struct engine_qp_attr *attr, struct engi
 	_cleanup_(qp_freep) struct engine_qp *qp = NULL;
 	int r;
 
-	/* An ended connection makes room, whoever had it: connections are charged to nobody. */
+	/* An ended connection of any user makes room: connections are not charged. */
 	while (engine->n_qps >= engine->attr.max_qps)
 		if (!dc_drop_closed(engine))
 			return -ENOSPC;
@@ -751,7 +751,7 @@ uint64_t engine_next_deadline(struct engine *engine)
 		return 0;
 	if (list_empty(&engine->packet_waiters) && !engine->n_awaited)
 		return deadline;
-	/* Packets are returned by other threads, which wake nobody. */
+	/* Other threads return packets without waking a thread. */
 	soon = engine->ops.now_nsec(engine->owner) + PACKET_WAIT_NSEC;
 	return soon < deadline ? soon : deadline;
 }

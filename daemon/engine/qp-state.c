@@ -173,7 +173,7 @@ int qp_restore_route(struct engine_qp *qp)
 	if (qp->attr.type == ENGINE_QP_DCI && qp->dc.connected) {
 		r = engine->ops.dc_route(engine->owner, qp->attr.qpn, &qp->dc.av, &route);
 		if (r < 0) {
-			qp->dc.connected = false; /* there is nobody to say so to */
+			qp->dc.connected = false; /* there is no peer to notify */
 			return r;
 		}
 		qp_change_route(qp, route);

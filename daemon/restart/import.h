@@ -65,7 +65,7 @@ struct import_entry {
 
 /*
  * A session of a former daemon: what its state says, with the descriptors that the store has. Takes `state` in any case. Its contexts
- * rest until every NIC may go on. 0 and *ret_session, whose owner is nobody yet; it may have ended, and is then to be
+ * rest until every NIC may go on. 0 and *ret_session, which has no owner yet; it may have ended, and is then to be
  * freed. Negative errno: it cannot be, nothing is left of it here, and its client got the reason where that was possible.
  */
 int session_import(struct registry *registry, uint64_t id, struct state *state, const void *bytes, size_t n,

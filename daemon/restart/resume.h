@@ -16,7 +16,7 @@ struct resume_attr {
 	struct keep_store *store; /* NULL: nothing is taken over */
 	/* Has the session watched from now on. A failure ends it. */
 	int (*attach)(void *arg, struct session *session);
-	void (*progress)(void *arg); /* between two sessions: it may take a while. NULL: nobody wants to know */
+	void (*progress)(void *arg); /* between two sessions: it may take a while. Or NULL */
 	void *arg;
 };
 

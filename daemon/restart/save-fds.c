@@ -157,7 +157,7 @@ static void remove_published(struct session *session)
 			remove_number(session, 'p', entry->saved);
 }
 
-/* The state first: what it names is nobody's from then on. */
+/* Removes the state first: the descriptors that it names have no owner from then on. */
 static void remove_all(struct session *session)
 {
 	remove_of(session, "state");

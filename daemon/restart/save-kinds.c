@@ -122,7 +122,7 @@ static void refuse_unless(struct save_reader *reader, bool right)
 		reader->r = -EBADMSG;
 }
 
-/* Room for element n of an array, zeroed; it doubles when it is full. False: there is no memory. */
+/* Room for element n of an array, zeroed; it doubles when it is full. False: out of memory. */
 static bool make_room(void **array, uint32_t n, size_t bytes_each)
 {
 	void *more;

@@ -101,7 +101,7 @@ static void add_nic(struct session *session, struct session_nic *nic)
 		save_drop(session, "what it has on %s cannot be kept: %s", nic->rnic->info.name, strerror(-r));
 	for (; r == 0 && nic->n_saved < kept.n; nic->n_saved++) {
 		save_name_nic(name, session->id, nic->index, nic->n_saved);
-		/* One that was put of a NIC that the session does not have yet goes with what nobody names. */
+		/* One that was put of a NIC that the session does not have yet goes with the descriptors that no state names. */
 		if (save_fd(session, name, kept.fds[nic->n_saved]) < 0)
 			return;
 	}

@@ -56,14 +56,7 @@ static void settle(struct state *state, uint64_t end)
 		record->place->offset = to;
 		to += record->place->bytes;
 	}
-	for (unsigned int i = 0; i < STATE_N_CLASSES; i++) {
-		struct place *place, *tmp;
-
-		list_for_each_entry_safe(place, tmp, &state->free[i], link)
-			free(place);
-		list_init(&state->free[i]);
-	}
-	state->free_bytes = 0;
+	state_forget_free(state);
 	state->end = end;
 }
 

@@ -124,5 +124,6 @@ void state_compact(struct state *state);
 int state_apply(unsigned char *map, uint64_t offset, uint64_t bytes);
 void state_unstage(struct state *state, struct record *record);
 struct record *state_record_free(struct record *record);
+void state_forget_free(struct state *state); /* empties the lists of free extents; the file stays as it is */
 
 #endif

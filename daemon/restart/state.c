@@ -35,7 +35,7 @@ static uint64_t mix(uint64_t sum, uint64_t word)
 	return sum ^ (sum >> 29);
 }
 
-/* Shows writes that were cut and bits that flipped. Anybody can compute it, so it keeps nobody out. */
+/* Detects cut writes and flipped bits. Anybody can compute it, so it does not authenticate. */
 uint64_t state_sum(uint64_t sum, const void *bytes, size_t n)
 {
 	const unsigned char *at = bytes;
@@ -343,6 +343,18 @@ static int check_file(struct state *state)
 	return 0;
 }
 
+void state_forget_free(struct state *state)
+{
+	for (unsigned int i = 0; i < STATE_N_CLASSES; i++) {
+		struct place *place, *tmp;
+
+		list_for_each_entry_safe(place, tmp, &state->free[i], link)
+			free(place);
+		list_init(&state->free[i]);
+	}
+	state->free_bytes = 0;
+}
+
 /* Empties the state: the next commit writes a new one. */
 static void forget_all(struct state *state)
 {
@@ -353,18 +365,11 @@ static void forget_all(struct state *state)
 	while ((record = hash_next(&state->records, &pos, &key)))
 		state_record_free(record);
 	hash_deinit(&state->records);
-	for (unsigned int i = 0; i < STATE_N_CLASSES; i++) {
-		struct place *place, *tmp;
-
-		list_for_each_entry_safe(place, tmp, &state->free[i], link)
-			free(place);
-		list_init(&state->free[i]);
-	}
+	state_forget_free(state);
 	list_init(&state->staged);
 	state->end = BLOCK_BYTES;
 	state->sequence = 0;
 	state->records_sum = 0;
-	state->free_bytes = 0;
 }
 
 int state_open(int fd, struct state **ret)

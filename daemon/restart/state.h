@@ -18,7 +18,7 @@
 struct state;
 
 int state_new(struct state **ret); /* a memfd; -ENOMEM, -EMFILE */
-/* Takes fd, also on failure. Finishes a commit that its writer did not finish. -EBADMSG: it is no saved state; -ENOMEM. */
+/* Takes fd, also on failure. Finishes a commit that its writer did not finish. -EBADMSG: not a saved state; -ENOMEM. */
 int state_open(int fd, struct state **ret);
 struct state *state_free(struct state *state); /* NULL allowed */
 

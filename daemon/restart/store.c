@@ -80,7 +80,7 @@ static bool is_socket(const char *file)
 	return strncmp(file, "socket:[", 8) == 0;
 }
 
-/* The socket of a session that does not go on may have descriptors in it that nobody read. */
+/* The socket of a session that does not go on may hold unread descriptors. */
 static void close_claimed(struct keep_store *store, const struct entry *entry)
 {
 	if (entry->claimed >= 0 && is_socket(entry->file))

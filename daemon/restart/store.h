@@ -36,7 +36,7 @@ void keep_store_remove(struct keep_store *store, const char *name); /* unknown n
 /* A claimed descriptor, now the caller's; the manager keeps it until it is removed. -ENOENT: none, or taken. */
 int keep_store_take(struct keep_store *store, const char *name);
 
-/* Names of what was claimed and nobody took. fn does not change the store. */
+/* Names of claimed descriptors that were not taken. fn does not change the store. */
 void keep_store_each_left(struct keep_store *store, void (*fn)(void *arg, const char *name), void *arg);
 unsigned int keep_store_discard_left(struct keep_store *store); /* removed and closed; how many they were */
 unsigned int keep_store_room(const struct keep_store *store); /* at least so many more fit */

@@ -2,12 +2,15 @@
 /*
  * Assignment of NICs.
  *
- * By name when the client names one. Else a GPU gets its NIC of the map of the node (daemon/topo). Where the map has none for it, a
- * container that hides it, a NIC without a place, a GPU gets the NIC that it was given before, or the one with the fewest
- * GPUs; a client that names no GPU gets the least loaded one. Ties go to fewer sessions, fewer QPs, then the order of
- * probing, so the answer can be predicted. Only NICs with an active port are assigned, and none that the policy sets aside. NICs that the map
- * sets aside, such as a slow one beside fast ones, or leaves to one GPU alone, come last. The table of GPUs is bounded:
- * names cannot be verified here, so the oldest entry gives way. Pure but for the registry; control thread.
+ * A client that names a NIC gets it. A client that names a GPU gets that GPU's NIC on the map of the node (node-map.c). Without one
+ * on the map (a container hides the GPU, or the NIC has no place) the GPU gets its former NIC, or the one with the fewest GPUs. A
+ * client that names neither gets the least loaded NIC. In the last two cases NICs that the map sets aside, such as a slow one
+ * beside fast ones, or leaves to one GPU alone, come last.
+ *
+ * Ties go to fewer sessions, fewer QPs, then the order of probing, so the answer is predictable. A session opens a NIC once:
+ * without a name, among NICs that the map treats alike, one that it has not opened yet comes first. Only NICs with an active port are
+ * assigned, and none that the policy sets aside. The table of GPUs is bounded: names cannot be verified here, so the oldest entry
+ * gives way. Pure except for the registry; control thread.
  */
 #include "daemon/session/assign.h"
 

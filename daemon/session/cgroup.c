@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the first cgroup of a path, from the root down, that belongs to one tenant.
+ * Finds the first cgroup of a path, from the root down, that belongs to one tenant. It has the tenant's quota.
  *
- * Every cgroup below it has the same limits, so the tenant's count alone bounds them all, at any depth. A cgroup belongs to
- * one tenant if
- * - its name says so: a user's slice, a pod, a unit (service or scope);
- * - or somebody other than root may create cgroups below it (delegation);
- * - or its name is unknown and its owner cannot be read.
- * Tenants share the root, slices, and the cgroups that container engines and batch systems put above containers and jobs.
- * If all cgroups of a path are root's, nobody else creates any, and the leaf counts.
+ * Every cgroup below it shares that count, so the count bounds them all, at any depth. A cgroup belongs to one tenant if
+ * - its name says so: a user's slice (`user-UID.slice`), a pod, a unit (service or scope);
+ * - or a user other than root may create cgroups below it, by owner and mode of its folder in cgroupfs (delegation);
+ * - or its name is unknown and its owner cannot be read (cgroup v1).
+ * Tenants share the root, slices, and the cgroups that container engines and batch systems put above containers and jobs, such as
+ * `kubepods`, `docker`, `slurmstepd.scope` or `containerd.service`. These have no count, so no tenant gets a node-wide quota by
+ * accident. If all cgroups of a path are root's and no name decides, only root creates cgroups there, and the leaf counts. The
+ * kernel shows no path of 4096 bytes or more: clients with such paths share one count.
  *
- * Knows names and owners only. Any thread.
+ * Uses names and owners only. Any thread.
  */
 #include "daemon/session/cgroup.h"
 

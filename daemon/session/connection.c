@@ -4,7 +4,7 @@
  *
  * Packets leave in the order they were given. A packet that would block is copied and its descriptors are
  * duplicated, so callers forget theirs at once. Bounded in packets, bytes and descriptors: a client that never
- * reads cannot make the daemon hold more. Knows no loop; whoever watches the socket asks connection_wants_write.
+ * reads cannot make the daemon hold more. Has no loop; the owner watches the socket and calls connection_wants_write().
  * Control thread.
  */
 #include "daemon/session/connection.h"

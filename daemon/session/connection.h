@@ -23,7 +23,7 @@ struct porter_slot;
 
 struct connection {
 	int fd; /* owned */
-	struct porter_slot *slot; /* owned; NULL: nobody can send descriptors, or, without porters, this thread reads them */
+	struct porter_slot *slot; /* owned; NULL: the client cannot send descriptors, or, without porters, this thread reads them */
 	struct list out; /* struct connection_packet, oldest first */
 	unsigned int n_out;
 	struct inflight_fds *inflight; /* owned: the descriptors that were sent; NULL: none can be */

@@ -2,9 +2,9 @@
 /*
  * The dispatcher.
  *
- * A packet is decoded, judged by the table (who may ask this, since which version), carried out by its handler and
- * answered; requests are answered in order. Three outcomes and one place for each: a refusal (the session lives), a
- * violation of the protocol (error reply, the session ends), and an errno nobody expected (INTERNAL, the session
+ * Decodes a packet, checks it against the table (permissions, first version), calls its handler and answers; answers keep
+ * the order of requests. Three outcomes and one place for each: a refusal (the session lives), a
+ * violation of the protocol (error reply, the session ends), and an unexpected errno (INTERNAL, the session
  * ends, the daemon lives).
  *
  * Refuses before a handler sees it: anything before Hello, replies as requests, packets whose descriptors do not
@@ -39,6 +39,7 @@ static const struct rule {
 	unsigned int roles;
 	uint32_t since; /* protocol version */
 	bool once; /* its answer outlives the daemon: it is not carried out again */
+	bool for_admins; /* only administrators may send it */
 } rules[MSG_KIND_MAX + 1] = {
 	[MSG_HELLO_REQ] = {handle_hello, ROLE_ANY, 1, true},
 	[MSG_NIC_LIST_REQ] = {handle_nic_list, ROLE_ANY, 1},
@@ -60,10 +61,10 @@ static const struct rule {
 	[MSG_STATUS_REQ] = {handle_status, ROLE_ANY, 1},
 	[MSG_LIST_REQ] = {handle_list, ROLE_ANY, 1},
 	[MSG_MONITOR_REQ] = {handle_monitor, ROLE_CONTROL, 1},
-	[MSG_QUEUE_DUMP_REQ] = {handle_queue_dump, ROLE_CONTROL, 1},
-	[MSG_SESSION_KILL_REQ] = {handle_session_kill, ROLE_CONTROL, 1},
-	[MSG_DRAIN_REQ] = {handle_drain, ROLE_CONTROL, 1},
-	[MSG_PORT_SET_REQ] = {handle_port_set, ROLE_CONTROL, 1},
+	[MSG_QUEUE_DUMP_REQ] = {handle_queue_dump, ROLE_CONTROL, 1, .for_admins = true},
+	[MSG_SESSION_KILL_REQ] = {handle_session_kill, ROLE_CONTROL, 1, .for_admins = true},
+	[MSG_DRAIN_REQ] = {handle_drain, ROLE_CONTROL, 1, .for_admins = true},
+	[MSG_PORT_SET_REQ] = {handle_port_set, ROLE_CONTROL, 1, .for_admins = true},
 };
 
 static void fill_error(struct msg *msg, uint64_t id, enum shmd_status status, const struct request *req)
@@ -132,7 +133,7 @@ static bool fds_match(const struct msg *msg, const struct fdlist *fds)
 	return true;
 }
 
-/* Does the protocol allow this packet now? NULL, or what is wrong. */
+/* Does the protocol allow this packet now? NULL, or the violation in words. */
 static const char *find_violation(const struct session *session, const struct msg *msg)
 {
 	const struct rule *rule = &rules[msg->kind];
@@ -150,7 +151,7 @@ static const char *find_violation(const struct session *session, const struct ms
 	return NULL;
 }
 
-/* Nobody expected it. */
+/* Ends the session after an unexpected errno. */
 static void fail_inside(struct request *req, int err)
 {
 	struct session *session = req->session;
@@ -160,7 +161,7 @@ static void fail_inside(struct request *req, int err)
 	violation(session, req->msg->id, SHMD_STATUS_INTERNAL, status_text(SHMD_STATUS_INTERNAL));
 }
 
-/* It may have left half a session behind, for whatever reason: there is no second try. */
+/* A refused Hello may leave half a session behind, so there is no second try. */
 static void end_refused_hello(struct request *req, enum shmd_status status)
 {
 	session_end(req->session, status, "%s", req->text[0] ? req->text : status_text(status));
@@ -211,6 +212,14 @@ static void answer(struct request *req, int r)
 		end_refused_hello(req, refusal);
 }
 
+static int check_admin(struct request *req)
+{
+	if (!rules[req->msg->kind].for_admins || session_is_admin(req->session))
+		return 0;
+	return request_fail(req, SHMD_STATUS_PERMISSION, "only root and the user of the daemon (uid %u) may do this",
+			    req->session->registry->owner_uid);
+}
+
 static void run_handler(struct session *session, struct msg *msg, struct fdlist *fds)
 {
 	struct request *req = request_new(session, msg, fds, answer);
@@ -220,7 +229,9 @@ static void run_handler(struct session *session, struct msg *msg, struct fdlist 
 		send_error(session, msg->id, SHMD_STATUS_NO_MEMORY, NULL);
 		return;
 	}
-	r = rules[req->msg->kind].handler(req);
+	r = check_admin(req);
+	if (r == 0)
+		r = rules[req->msg->kind].handler(req);
 	if (r == REQUEST_WAITS)
 		return;
 	answer(req, r);
@@ -237,7 +248,7 @@ static void refuse_fds(struct session *session, const struct msg *msg, const str
 	send_error(session, msg->id, SHMD_STATUS_QUOTA_FDS, &req);
 }
 
-/* False: it was answered already, since it is no request that this session may make now. */
+/* False: this session may not make the request now, and has its answer already. */
 static bool decode_request(struct session *session, const void *buf, size_t bytes, struct msg *msg)
 {
 	const char *wrong;

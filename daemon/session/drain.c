@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drain: new clients are refused from the first moment (handle-hello.c), live ones get an event and the time of
- * grace and are then ended, a few in each turn, so that the daemon answers all the while. Controllers come and go.
- * Knows no loop: the owner of the registry calls drain_run. Control thread.
+ * Drain: the daemon rejects new clients at once (handle-hello.c). Live ones get an event and the time of grace. Then 16 sessions
+ * end in each turn of 1 ms, so that the daemon keeps answering. Controllers may still connect.
+ *
+ * Has no loop: the owner of the registry arms the timer through a hook and calls drain_run(). Control thread.
  */
 #include "daemon/session/drain.h"
 

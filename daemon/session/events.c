@@ -2,8 +2,11 @@
 /*
  * Events of NICs, on their way to the log, the sessions they concern, and monitors.
  *
- * A NIC's event changes health words and what the daemon knows of the NIC and its QPs; the client of each session that has the NIC
- * open gets a message. Control thread.
+ * A NIC's event changes health words and the daemon's state of the NIC and its QPs; the client of each session that has the NIC open
+ * gets a message. An event of a whole NIC is logged once, not once for each session.
+ *
+ * Clients learn of a QP in error in three ways: the error CQE, the word beside the QP's dbrec (SHMD_QP_ERROR_OFFSET, for waits
+ * without a request under way), and an event to the session. ERR that the client requested is not an event. Control thread.
  */
 #include "daemon/session/registry.h"
 

@@ -2,13 +2,15 @@
 /*
  * Lists.
  *
- * Sessions, QPs and memory regions of other users are shown to root and to the daemon's own user only; others see theirs.
- * A list comes in pages; the cursor names where the next one starts (session, slot in its table, QP in the batch), so it
- * stays right while sessions come and go.
+ * Totals are public. Root and the daemon's own user see the sessions, QPs and memory regions of all users; others see their own. No
+ * list or log line shows keys or worlds. A list comes in pages; the cursor names the start of the next one (session, slot in its
+ * table, QP in the batch), so it stays right while sessions come and go.
  *
- * A handler fills its page at once; then it asks NICs, where they block by a worker that holds the sessions of
- * the page. A list shows the last known state of NICs, and of a session that another worker uses: no client waits
- * for firmware there. Control thread, but ask_sessions() and ask_qps().
+ * A handler fills its page at once; then it queries NICs, by a worker that holds the sessions of the page if they block. A list
+ * shows the last known state of NICs, and of a session that another worker uses: state, peer and error of its QPs as requests,
+ * events and lists reported last, counters as of the last query. So no client waits for firmware there. Counters of NICs are sums
+ * of these; each reader triggers a refresh of 16 sessions, at most once a second, for the next reader. Ports are as the last event
+ * reported, or the last query in the background (at most ten a second). Control thread, except ask_sessions() and ask_qps().
  */
 #include "daemon/host/host.h"
 #include "daemon/session/dispatch.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Publish, withdraw, fetch. The caller's uid is part of every key: what another user published is answered exactly
- * like what nobody did. Only the session that published an entry may withdraw it. Control thread.
+ * Publish, withdraw, fetch. The caller's uid is part of every key: a request for another user's entry gets the same answer
+ * as one for an entry that does not exist. Only the session that published an entry may withdraw it. Control thread.
  */
 #include "daemon/session/dispatch.h"
 

@@ -2,8 +2,10 @@
 /*
  * The health page of a session: one word for the session and one for each NIC, which kernels read while they wait.
  *
- * A word keeps its first final value. "Port down" alone is not final: it goes when the port is up again. The page is shared with
- * the client and may hold anything, so this file writes it and never believes it. Control thread.
+ * A word keeps its first final value. "Port down" alone is not final. It is set in every session that has the NIC open, or opens it
+ * while its port is down, and ends waits on that NIC. Port up clears it by compare-and-swap, and the waits may be repeated. A lost
+ * NIC, the session's end and a daemon that is gone replace it. The page is shared with the client and may hold anything, so this
+ * file writes it and never trusts it. Control thread.
  */
 #include "daemon/session/session.h"
 

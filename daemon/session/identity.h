@@ -24,7 +24,7 @@ void identity_deinit(struct identity *identity);
  * as it lives; a process that is gone has no number any more, and may be any.
  */
 bool identity_is_peer(const struct identity *identity, int sock);
-bool identity_has_peer(int sock); /* it is a connection as clients make them, whoever's */
+bool identity_has_peer(int sock); /* it is a connection as clients make them, of any user */
 bool identity_is_process(const struct identity *identity, int pidfd);
 
 /* The path in the text of /proc/PID/cgroup: of the unified hierarchy, else the first that is not the root. */

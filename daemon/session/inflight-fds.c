@@ -2,13 +2,17 @@
 /*
  * Descriptors that clients have not read.
  *
- * The kernel counts a descriptor to the daemon's user from the time it is sent until it is read, also when the daemon has closed
- * its end meanwhile, and at RLIMIT_NOFILE takes no more, whoever they are for. So each user has a share, and a
- * socket with unread descriptors is kept, and its place in max-connections, until they are read: who
- * could close and connect again would have as many as it likes.
+ * The kernel charges a descriptor to the daemon's user from sending to reading, even after the daemon has closed its own, and at
+ * RLIMIT_NOFILE rejects further ones for any client. So each uid and cgroup has a share (an eighth of RLIMIT_NOFILE, and 64). A
+ * socket with unread descriptors stays, with its place in max-connections, until its client has read or closed it: otherwise a
+ * client could reconnect and get a new share. A timer checks such sockets every 100 ms.
  *
- * The kernel tells of a socket only whether all was read: counts are upper bounds. Invariants: linked means n_fds > 0;
- * n_fds are counted in the quota. Knows no loop. Control thread.
+ * Beyond the share a reply waits, as it does when the kernel takes no more. To find out whether there is room again, all waiting
+ * replies together check the sockets of others once a millisecond. From then on the porter of such a client alone reads its
+ * socket, and drops packets that the daemon has not read.
+ *
+ * The kernel reports of a socket only whether all was read, so counts are upper bounds. Invariants: linked means n_fds > 0;
+ * n_fds are counted in the quota. Has no loop. Control thread.
  */
 #include "daemon/session/inflight-fds.h"
 

@@ -2,10 +2,12 @@
 /*
  * Events for monitors.
  *
- * An event about a session goes to administrators and to monitors of the session's user; one about a NIC or the
- * daemon goes to everybody. It is encoded once, and only when somebody listens. A monitor that does not read
- * costs its socket's buffer and MONITOR_MAX_PACKETS packets; the newest events are lost then and counted, and it
- * gets their number once it reads again. It is never ended for that, and nobody waits for it. Control thread.
+ * An event of a session goes to administrators and to monitors of the session's user; an event of a NIC or the daemon goes to all
+ * monitors. It is encoded once, and only if there is a monitor. A uid has at most 16 monitors, since each costs a packet of every
+ * event. A monitor that does not read costs its socket's buffer and MONITOR_MAX_PACKETS packets, which leaves half of the output
+ * queue to replies; it loses the newest events and gets their number once it reads again. The daemon neither ends it nor waits for it. A NIC
+ * counts the events that it merged or had no room for (nic_event.n_lost); monitors get them as EVENT_DROPPED with the NIC's name.
+ * Control thread.
  */
 #include "daemon/host/host.h"
 #include "daemon/session/monitor.h"

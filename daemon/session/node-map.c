@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The map is drawn again when the policy changes, when GPUs or NICs come or go, and when a port of the registry's goes up or down: a
- * GPU gets the next nearest NIC while its own is down, and its own again afterwards. NICs given to sessions stay. NICs of the map
- * that the daemon does not have are nobody's.
+ * The map of the node for sessions.
+ *
+ * It is redrawn, from the NICs that the daemon has, when the policy changes, when GPUs, NICs or bonds of ports come or go, and when
+ * a port goes up or down or trains to another rate. While a GPU's NIC is down the GPU gets the next nearest one, and afterwards its own again.
+ * Sessions keep their NICs. The map may have NICs that the daemon lacks; no session gets those.
+ *
+ * A client that names a GPU which the machine certainly lacks is rejected, with the list of GPUs; otherwise a typing error would get
+ * any NIC. A PCI address is rejected if the map has GPUs, none at this address, and sysfs shows no display controller or
+ * accelerator there: such a device came after the last reading. A UUID is rejected only if every GPU of the map has one, the
+ * driver has no further GPU, and none is split into MIG devices, whose UUIDs the map lacks. A daemon that sees no GPU rejects none.
+ * With SHMEMD_TOPOLOGY the file is the whole machine. Control thread.
  */
 #include "daemon/session/node-map.h"
 

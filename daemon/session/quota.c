@@ -1,10 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counting what users hold.
+ * Counts the resources of users: by uid and, with the same limits, by the cgroup of each tenant, so a container with many uids gets
+ * no more than one user does.
  *
- * Knows numbers only: no session, no clock, no loop. Refuses a charge that would take any counter above its
- * limit or its share of a pool, before anything is changed. Invariants: a bucket lives while a user or a charge points to it, or a descriptor that its
- * uid sent is not closed; the total of a kind is the sum over the uid buckets. Control thread.
+ * Works on numbers only: no session, no clock, no loop. Rejects a charge that would take any counter above its limit or its share
+ * of a pool, before it changes anything. Callers store a charge in the object that it is for. Invariants: a bucket lives while a
+ * user or a charge points to it, or a descriptor that its uid sent is open; the total of a kind is the sum over the uid buckets.
+ *
+ * `max-fds` counts the socket and pidfd of each connection (2), a session's health page (1), its socket pair and its state if it
+ * outlives the daemon (2), a context (3) and each published descriptor. Descriptors of memory and queues are closed after the
+ * request. It also counts descriptors that this uid sent and its porter is still closing (quota_collect()).
+ * `max-registered-bytes` counts regions and queue memory. `max-mappings` counts health page and state (2), a context (2 with soft
+ * NICs, 4 with mlx5), each region and each batch of queues (1 each).
+ *
+ * Users share the pools of descriptors and mappings (clients/user-pools.c). A user that holds more than 64 gets at most half of
+ * the rest of seven eighths of a pool; the last eighth is for users that hold less. So users who take all they may, one after the
+ * other, each leave half, and a new one can open sessions. The daemon's own user may take the rest: a private daemon has no other.
+ * Control thread.
  */
 #include "daemon/session/quota.h"
 

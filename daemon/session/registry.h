@@ -40,7 +40,7 @@ struct registry_nic {
 	bool is_taken_down; /* its port, by request: a later daemon does the same */
 	bool is_asked, is_stale; /* something has happened meanwhile: the answer may be older */
 	uint64_t asked_nsec;
-	struct nic_counters before; /* what the NIC does not know of: contexts that had ended when this daemon began */
+	struct nic_counters before; /* counters that the NIC lacks: those of contexts that had ended when this daemon began */
 	struct nic_counters ended; /* of all contexts that have, also since; kept */
 	struct nic_counters told; /* of all, as somebody saw them last; kept */
 };
@@ -52,7 +52,7 @@ struct registry_absent {
 	bool is_taken_down; /* as in struct registry_nic: when it comes again */
 };
 
-/* A GPU that was given a NIC keeps it, whoever asks. */
+/* A GPU keeps its NIC, for every client. */
 struct registry_gpu {
 	char gpu[REGISTRY_GPU_BYTES]; /* normal form; "": free */
 	unsigned int nic;

@@ -226,14 +226,6 @@ int request_refused_fd(struct request *req, const char *done)
 			    req->fds->refused, done);
 }
 
-int request_admin(struct request *req)
-{
-	if (session_is_admin(req->session))
-		return 0;
-	return request_fail(req, SHMD_STATUS_PERMISSION, "only root and the user of the daemon (uid %u) may do this",
-			    req->session->registry->owner_uid);
-}
-
 static int fail_unknown_nic(struct request *req, const char *name)
 {
 	const struct registry *registry = req->session->registry;

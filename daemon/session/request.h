@@ -59,8 +59,6 @@ int request_add_fd(struct request *req, int borrowed_fd);
 int request_add_held(struct request *req, int borrowed_fd); /* the same for a client's; 0; control thread */
 /* The session's NIC with this index, or NULL after request_fail(NOT_FOUND). */
 struct session_nic *request_nic(struct request *req, uint32_t index);
-/* 0 for an administrator, or a refusal. */
-int request_admin(struct request *req);
 int request_no_nic(struct request *req, const char *name); /* none is called so, or no backend drives it; NO_NIC */
 /* The NIC of this name, or NULL after request_no_nic(). */
 struct registry_nic *request_nic_by_name(struct request *req, const char *name);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a session owns by handle: the common head, and the table that finds it. */
+/*
+ * Objects that a session owns by handle: the common head, and the table that finds it. A handle is a slot and a generation, so a
+ * stale one is NOT_FOUND and never another object.
+ */
 #ifndef SHMEMD_SESSION_RESOURCE_H
 #define SHMEMD_SESSION_RESOURCE_H
 
@@ -65,7 +68,7 @@ struct resource *resource_find(const struct resource_table *table, uint32_t hand
 struct resource *resource_next(const struct resource_table *table, enum resource_kind kind,
 			       uint32_t *slot);
 
-uint32_t resource_slot_of(uint32_t handle); /* RESOURCE_MAX or more: it is no handle */
+uint32_t resource_slot_of(uint32_t handle); /* RESOURCE_MAX or more: not a handle */
 /*
  * An empty table as another one was: generations of all its slots, and which are free. -EINVAL: no table was like that;
  * -ENOMEM.

@@ -5,11 +5,15 @@
  * Teardown is by kind in the order of the table below, never by id or age; within a kind the newest goes first,
  * since a batch of queues may use CQs of an older one. The order: data threads let go of the queues and QPs go to
  * error before anything they touch disappears; queues before the memory they name; memory before the context that
- * holds PD and doorbell page; the socket after all of them, so that its end tells a client that everything is gone.
+ * holds PD and doorbell page; the socket last, so that its end tells a client that everything is gone.
  * Quota charges live in the objects and return with each, once the NIC has let go of all.
  *
- * Where a NIC blocks or stalls, its steps are a worker's; the control thread then looks at nothing of an ended session but whom
- * it belongs to. Refuses to begin while a worker is busy with the session.
+ * Teardown waits for the flush of queues only if a client is left to read the result: not after its death or hang-up. All other
+ * sessions share one budget for this (registry_quiesce_left()), since other clients wait meanwhile. The NIC does not see requests
+ * that a client posts after its end, so every flush ends.
+ *
+ * If a NIC blocks or stalls, a worker takes its steps; the control thread then reads nothing of an ended session but its owner. It
+ * must not begin while a worker is busy with the session.
  */
 #include "daemon/session/session.h"
 
@@ -177,11 +181,11 @@ static void teardown_begin(struct session *session)
 	if (session->hello)
 		request_free(take_ptr(session->hello));
 	session_packet_free(session);
-	/* Also where nobody called session_end(): a kernel on a GPU has nothing but these words. */
+	/* Also without session_end(): a kernel on a GPU has only these words. */
 	session_health_end(session);
 	monitor_leave(session);
 	session_save_ending(session);
-	/* Not a NIC's affair: whoever comes after it in its world does not wait for firmware. */
+	/* This needs no NIC, so the next process of this world does not wait for firmware. */
 	teardown_published(session);
 	session->quiesce_nsec = session->gone || session->n_nics == 0 ? 0 : session->registry->attr.quiesce_nsec;
 }

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions and the threads that wait for firmware, and for users who stall.
+ * Connects sessions to the threads that wait for firmware, and for users who stall.
  *
- * A session is busy while a worker uses its contexts, for one purpose at a time: that alone is what keeps a context to
- * one thread. Meanwhile the control thread may end it, send it events, and list its last known state; it looks at nothing that
- * the worker changes. Deferred things follow when it is over: teardown first, then a look, then its packets.
+ * A session is busy while a worker uses its contexts, for one purpose at a time; this alone keeps a context on one thread. The
+ * daemon reads none of its packets meanwhile, so answers keep their order, and does not free it. The control thread may end it,
+ * send it events and list its last known state; it reads nothing that the worker changes. Deferred steps follow: teardown first,
+ * then a look, then its packets.
  *
- * Control thread, but look_run().
+ * Quota is charged before the worker makes an object and returned after it has destroyed one. Handles, numbers and room in maps are
+ * reserved before too, so the control thread never has to undo the work of a NIC. It does not wait for queues that need more than
+ * 1 MiB of CQ rings or lie in a client's memory.
+ *
+ * Control thread, except look_run().
  */
 #include "daemon/session/session.h"
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One client: finding things in its session, messages and packets on their way, and the end. session-new.c makes a session,
- * session-teardown.c frees its objects, never from inside a handler. No loop, no globals. Control thread.
+ * One client: lookup in its session, messages and packets on their way, and its end. session-new.c makes a session;
+ * session-teardown.c frees its objects, never from inside a handler.
+ *
+ * 16 connections of root and of the daemon's uid may pass every limit. Only controllers may use them; shmemd rejects a client's
+ * Hello there, because the reserves of the pools are sized for controllers. No loop, no globals. Control thread.
  */
 #include "daemon/session/session.h"
 

@@ -50,7 +50,7 @@ struct session_nic {
 	struct hash qps, cqs; /* struct session_queues by number: a request may name hundreds of many thousands */
 	struct quota_charge charge;
 	/* The saved part, where the session outlives the daemon. */
-	void *record; /* owned; of ctx_export, by whoever uses the context */
+	void *record; /* owned; result of ctx_export(), set by the thread that uses the context */
 	size_t record_bytes;
 	uint64_t parts_bytes; /* of what is in the context: the rest of its record */
 	int record_r; /* why there is none, when there should be */
@@ -84,9 +84,9 @@ struct session_queues {
 	struct held *held; /* owned: of its memory, as that of a region */
 	struct session_qp *qps; /* owned; as the layout has them */
 	uint32_t first_qpn, n_qps, n_dcis, n_dcts; /* 0 until the batch is complete */
-	bool leaving; /* a worker destroys it: nobody else looks at `queues` */
+	bool leaving; /* a worker destroys it: no other thread reads `queues` */
 	struct list changed_link; /* session_saved.changed_queues, since its QPs were saved */
-	void *part; /* owned; of queues_export, by whoever uses the context; until it is saved */
+	void *part; /* owned; result of queues_export(), set by the thread that uses the context; until it is saved */
 	size_t part_bytes;
 	int part_r; /* as session_nic.record_r */
 };
@@ -104,7 +104,7 @@ struct session_packet {
 struct session {
 	struct registry *registry;
 	struct list link; /* registry->sessions */
-	void *owner; /* of whoever watches the connection */
+	void *owner; /* of the owner that watches the connection */
 	uint64_t id;
 	uint64_t started_nsec;
 	struct identity identity;
@@ -124,7 +124,7 @@ struct session {
 	bool is_reading; /* that, or its porter reads a packet: until that is carried out no other is read */
 	struct session_packet *packet; /* owned: it is here, and waits for session_readable(); or NULL */
 	bool ended;
-	bool gone; /* the client hung up or died, or does not read: nobody waits for anything of it */
+	bool gone; /* the client hung up or died, or does not read, so nothing waits for it */
 	enum shmd_status end_status;
 	char end_text[MSG_TEXT_BYTES]; /* why, for monitors; empty: the client went */
 
@@ -201,7 +201,7 @@ bool session_stalled(const struct session *session); /* call session_writable af
  */
 void session_end(struct session *session, enum shmd_status status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The client's process or its socket is gone: nobody to tell. */
+/* The client's process or its socket is gone, so there is no client to notify. */
 void session_end_gone(struct session *session);
 
 /* Send a message, with descriptors or NULL. A client that lets too much wait is ended. */

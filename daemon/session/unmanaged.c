@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NICs that no backend drives, as somebody who looks at the host has found them.
+ * NICs that no backend drives, as the watch of daemon/host reports them.
  *
- * Nothing of a session refers to one, so they come and go as they like. A device that was removed and made anew between two
- * looks went and came. Control thread.
+ * They are listed, and monitors get port-state and nic-lost when they come, go or change their state. They have no `struct nic`, so
+ * no object of a session refers to one. The error for a client that requests one by name gives the reason. A device
+ * that was removed and made anew between two looks counts as gone and come. Control thread.
  */
 #include "daemon/session/unmanaged.h"
 

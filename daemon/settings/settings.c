@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading settings: file, environment, command line, all through the table.
+ * Reads settings: defaults, then the file (`--config`, else SYSCONFDIR/shmemd/shmemd.conf if it exists), then SHMEMD_SOCKET, then the
+ * command line. One table (settings-table.c) drives all of them, `--help`, and the man pages (`--print-man`).
  *
- * Refuses unknown keys and values outside their range, and says what it accepts. A file may be of any kind, so its bytes reach
- * an error text only through show_text(). Uses no globals but the table. Control thread.
+ * Rejects unknown keys and values outside their range, and names the accepted ones. A file may be of any kind, so its bytes reach
+ * an error text only through show_text(). Uses no globals except the table. Control thread.
  */
 #include "daemon/settings/settings.h"
 
@@ -292,33 +293,20 @@ void settings_reload(struct settings *settings, const struct settings *next, str
 
 /* ---- file ------------------------------------------------------------------------------------------------------ */
 
-static char *strip(char *s)
-{
-	char *end;
-
-	while (isspace((unsigned char)*s))
-		s++;
-	end = s + strlen(s);
-	while (end > s && isspace((unsigned char)end[-1]))
-		end--;
-	*end = 0;
-	return s;
-}
-
 /* "key = value"; a comment begins with # at the start of a line. */
 static int parse_line(struct settings *settings, char *line, const char *where,
 		      struct settings_error *error)
 {
 	char shown[SHOW_BUF_BYTES], *equals;
 
-	line = strip(line);
+	line = parse_strip(line);
 	if (!line[0] || line[0] == '#')
 		return 0;
 	equals = strchr(line, '=');
 	if (!equals)
 		return refuse(error, "%s: \"%s\" is not of the form \"key = value\"", where, show_text(line, shown));
 	*equals = 0;
-	return settings_set(settings, strip(line), strip(equals + 1), where, error);
+	return settings_set(settings, parse_strip(line), parse_strip(equals + 1), where, error);
 }
 
 int settings_parse(struct settings *settings, const char *text, const char *name,

@@ -20,6 +20,22 @@ static bool is_used(const struct check_host *host, unsigned int nic)
 	return host->map->excluded[nic] == TOPO_USED;
 }
 
+/* Judges all ports in use; their number. Reports if there are none. */
+static unsigned int judge_used(const struct check_host *host, struct check_teller *to,
+			       void (*judge)(const struct check_host *host, struct check_teller *to, unsigned int nic))
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < host->topo->n_nics; i++)
+		if (is_used(host, i)) {
+			judge(host, to, i);
+			n++;
+		}
+	if (!n)
+		check_say(to, CHECK_OK, "", "", "no port is in use");
+	return n;
+}
+
 /* The interface's name, or a word in its place. */
 static const char *netdev_of(const struct topo_nic *nic)
 {
@@ -307,17 +323,9 @@ static void judge_mtu(const struct check_host *host, struct check_teller *to, un
 
 void check_mtu(const struct check_host *host, struct check_teller *to)
 {
-	unsigned int n = 0;
+	unsigned int n = judge_used(host, to, judge_mtu);
 
-	for (unsigned int i = 0; i < host->topo->n_nics; i++) {
-		if (!is_used(host, i))
-			continue;
-		judge_mtu(host, to, i);
-		n++;
-	}
-	if (!n)
-		check_say(to, CHECK_OK, "", "", "no port is in use");
-	else if (!to->n_bad)
+	if (n && !to->n_bad)
 		check_say(to, CHECK_OK, "", "", "%u port%s, each with the largest of its fabric", n, plural_s(n));
 }
 
@@ -454,16 +462,8 @@ static void judge_gid(const struct check_host *host, struct check_teller *to, un
 
 void check_gid(const struct check_host *host, struct check_teller *to)
 {
-	unsigned int n = 0;
+	unsigned int n = judge_used(host, to, judge_gid);
 
-	for (unsigned int i = 0; i < host->topo->n_nics; i++) {
-		if (!is_used(host, i))
-			continue;
-		judge_gid(host, to, i);
-		n++;
-	}
-	if (!n)
-		check_say(to, CHECK_OK, "", "", "no port is in use");
-	else if (!to->n_bad)
+	if (n && !to->n_bad)
 		check_say(to, CHECK_OK, "", "", "every port has one that peers reach");
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names in an administrator's settings that nothing on this machine has.
+ * Names in an administrator's settings (`nics-include`, `nics-exclude`, `gpu-nic-map`) that nothing on this machine has.
  *
- * They are no error: one file may serve many nodes, and a NIC may come later. But a typing error in nics-include takes a node out of
- * service, so every reader gets a warning, with the name that was probably meant. Pure; any thread.
+ * They are not errors: one file may serve many nodes, and a NIC may come later. But a typing error in nics-include takes a node out
+ * of service, so each is a warning, with the name that was probably meant: in the log at the start and at a reload, in the status
+ * line, and in `shmemctl status`, `list nics`, `topology` and `doctor`. Pure; any thread.
  */
 #include <stdarg.h>
 #include <string.h>

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "daemon/topo/topo-private.h"
+#include "proto/base/parse.h"
 
 #define HEX "0123456789abcdefABCDEF"
 #define BETWEEN ", \t"
@@ -186,32 +187,19 @@ int topo_policy_set(struct topo_policy *policy, const char *key, const char *val
 
 /* ---- file ---------------------------------------------------------------------------------------------------------- */
 
-static char *strip(char *text)
-{
-	char *end;
-
-	while (isspace((unsigned char)*text))
-		text++;
-	end = text + strlen(text);
-	while (end > text && isspace((unsigned char)end[-1]))
-		end--;
-	*end = 0;
-	return text;
-}
-
 /* As the daemon reads its lines; all but ours are for the daemon to judge. */
 static int read_line(struct topo_policy *policy, char *line, char why[TOPO_POLICY_WHY_BYTES])
 {
 	char *equals;
 	int r;
 
-	line = strip(line);
+	line = parse_strip(line);
 	equals = strchr(line, '=');
 	if (*line == '#' || !equals)
 		return 0;
 	*equals = 0;
-	line = strip(line);
-	r = topo_policy_set(policy, line, strip(equals + 1), why);
+	line = parse_strip(line);
+	r = topo_policy_set(policy, line, parse_strip(equals + 1), why);
 	return r == -ENOENT ? 0 : r;
 }
 

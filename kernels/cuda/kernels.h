@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments of the kernels in kernels.cu and selftest.cu; plain C, for whoever launches them. */
+/* Arguments of the kernels in kernels.cu and selftest.cu; plain C, for the code that launches them. */
 #ifndef SHMD_CUDA_KERNELS_H
 #define SHMD_CUDA_KERNELS_H
 

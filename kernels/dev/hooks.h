@@ -2,7 +2,7 @@
 /*
  * Three functions that the C build of the device functions calls.
  *
- * Device functions make no system call. Where a CPU thread waits, reads the clock or wakes a sleeping NIC thread, they call
+ * Device functions make no system call. To wait on a CPU thread, read the clock or wake a sleeping NIC thread, they call
  * these. libshmemclient has them; a program without it supplies its own. CUDA code calls none of them.
  */
 #ifndef SHMD_DEV_HOOKS_H

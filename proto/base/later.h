@@ -8,7 +8,7 @@ struct later {
 	void (*fn)(struct later *item); /* frees what the item is part of */
 };
 
-/* Beyond this many the caller does it: nobody piles up work faster than it is done. */
+/* Beyond this many the caller does it itself, so that work does not pile up. */
 #define LATER_MAX 4096u
 
 /* 0, and item is no longer the caller's; or negative errno: nothing will come of it. Any thread. */

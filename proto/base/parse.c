@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strict text to number. Never reads the locale or errno; outputs are written on success only. Any thread.
+ * Strict text to number. Never reads errno; only parse_strip() reads the locale; outputs are written on success only. Any thread.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -78,4 +79,17 @@ int parse_bytes(const char *text, uint64_t *ret_bytes)
 		return 0;
 	}
 	return -EINVAL;
+}
+
+char *parse_strip(char *text)
+{
+	char *end;
+
+	while (isspace((unsigned char)*text))
+		text++;
+	end = text + strlen(text);
+	while (end > text && isspace((unsigned char)end[-1]))
+		end--;
+	*end = 0;
+	return text;
 }

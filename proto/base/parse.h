@@ -13,4 +13,7 @@ int parse_u64(const char *text, unsigned int base, uint64_t *ret_value); /* base
 /* "64", "64B", and powers of 1024: "4K", "4k", "4KiB", and so M, G and T. */
 int parse_bytes(const char *text, uint64_t *ret_bytes);
 
+/* The text without blanks at both ends; cuts those at its end off in place. */
+char *parse_strip(char *text);
+
 #endif

@@ -124,7 +124,7 @@ static void emit(struct engine_qp *qp, struct engine_packet *pkt)
 		qp_send(qp, pkt);
 }
 
-/* Nobody answers: a message that was sent is done. Takes the packet. */
+/* There is no answer, so a sent message is done. Takes the packet. */
 static void send(struct engine_qp *qp, struct sent *sent, struct engine_packet *pkt)
 {
 	await(qp, sent, pkt);
@@ -137,7 +137,7 @@ static void send(struct engine_qp *qp, struct sent *sent, struct engine_packet *
 	requester_advance(qp);
 }
 
-/* Had a former process begun to send this message? Nobody knows then whether it arrived. */
+/* Had a former process begun to send this message? Then it may or may not have arrived. */
 static bool was_sent(struct engine_qp *qp, const struct sent *sent)
 {
 	struct requester *req = &qp->req;

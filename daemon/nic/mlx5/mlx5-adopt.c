@@ -228,7 +228,7 @@ static int check_nic(struct mlx5_nic *nic, const struct nic_import_attr *attr, c
 
 /*
  * libibverbs takes the descriptor once it has found the device, and closes it also when it fails then. Before that, which is
- * where the NIC was lost this moment, it does not: then the duplicate is let go of, since nobody can tell.
+ * where the NIC was lost this moment, it does not: then the duplicate is closed, since the result is unknown.
  */
 static int import_device(struct mlx5_ctx *ctx, int command_fd)
 {
@@ -407,7 +407,7 @@ static bool is_on_its_way(enum nic_qp_state state)
 	return state == NIC_QPS_INIT || state == NIC_QPS_RTR || state == NIC_QPS_RTS;
 }
 
-/* The process that wrote the word beside the dbrec may not have reported it. A state that was asked for is no news. */
+/* The process that wrote the word beside the dbrec may not have reported it. A requested state is not an event. */
 static int learn_state(struct mlx5_queues *queues, struct mlx5_qp *qp, enum nic_qp_state recorded)
 {
 	struct mlx5_ctx *ctx = queues->ctx;

@@ -114,7 +114,7 @@ static void look_at(struct bell_page *page, struct bell_qp *qp)
 		ring(page, qp, snd_be);
 }
 
-/* In slices: a client with many QPs that rings all the time holds up nobody else's doorbell. */
+/* Works in slices, so that a client with many QPs that rings all the time does not delay other doorbells. */
 static void scan_some(struct bell_page *page)
 {
 	uint32_t n = page->n_scan < SCAN_SLICE ? page->n_scan : SCAN_SLICE;

@@ -62,7 +62,7 @@ void mlx5_rmp_deinit(struct mlx5_ctx *ctx)
 	memset(rmp, 0, sizeof(*rmp));
 }
 
-/* The umem pins the memory that the NIC reads, whoever has it. */
+/* The umem pins the memory that the NIC reads, independent of its owner. */
 void mlx5_rmp_unimport(struct mlx5_ctx *ctx)
 {
 	struct mlx5_rmp *rmp = &ctx->rmp;

@@ -25,7 +25,7 @@ struct dump {
 	unsigned int flags;
 	const uint8_t *bytes;
 	size_t n_bytes;
-	uint8_t rest[DUMP_MAX_BYTES]; /* what no field has told yet */
+	uint8_t rest[DUMP_MAX_BYTES]; /* bytes that no field has printed yet */
 };
 
 static void put(struct dump *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -51,7 +51,7 @@ static int ibv_access(uint32_t access)
 		flags |= IBV_ACCESS_REMOTE_READ;
 	if (access & NIC_ACCESS_REMOTE_ATOMIC)
 		flags |= IBV_ACCESS_REMOTE_ATOMIC;
-	/* Verbs demand it of whoever lets others write; for a NIC it is the same memory. */
+	/* Verbs require it together with remote write; for a NIC it is the same memory. */
 	if (access & (NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_ATOMIC))
 		flags |= IBV_ACCESS_LOCAL_WRITE;
 	return flags;
@@ -93,7 +93,7 @@ static bool has_handle(const struct mlx5_ctx *ctx, uint32_t handle)
 	return false;
 }
 
-/* Whatever the kernel says to a handle that a client made up: it is no region. */
+/* For a made-up handle the kernel may return any error; to the client it is not a region. */
 static int not_a_region(int r)
 {
 	return r == -ENODEV || r == -ENOMEM || r == -EOPNOTSUPP ? r : -ENOENT;

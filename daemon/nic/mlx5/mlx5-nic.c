@@ -50,7 +50,7 @@ static struct nic *mlx5_close(struct nic *base)
 
 /*
  * Sums of all contexts since the daemon's start, as each was asked last; hardware keeps no totals in these terms. A client can
- * destroy its own set, nobody else's.
+ * destroy its own set alone.
  */
 static int mlx5_counters(struct nic *base, struct nic_counters *ret_counters)
 {

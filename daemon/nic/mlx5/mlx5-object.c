@@ -261,30 +261,32 @@ int mlx5_object_create(struct ibv_context *ibv, const struct mlx5_library *libra
 	return err ? err : give(take_ptr(object), ret_object);
 }
 
-int mlx5_object_modify(struct mlx5_object *object, const struct mlx5_cmd *cmd, void *out)
+_Static_assert((int)MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE == (int)MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE &&
+		       (int)MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN == (int)MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN &&
+		       (int)MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT == (int)MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_OUT,
+	       "both methods have the same attributes");
+
+static int call_object(struct mlx5_object *object, uint16_t method, const struct mlx5_cmd *cmd, void *out)
 {
 	struct call call;
 
-	if (object->obj)
-		return mlx5dv_devx_obj_modify(object->obj, cmd->in, cmd->in_bytes, out, cmd->out_bytes);
-	call_begin(&call, MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_MODIFY);
+	call_begin(&call, MLX5_IB_OBJECT_DEVX_OBJ, method);
 	call_handle(&call, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE, object->handle);
 	call_in(&call, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN, cmd->in, cmd->in_bytes);
 	call_out(&call, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_OUT, out, cmd->out_bytes);
 	return call_do(&call, object->ibv);
 }
 
+int mlx5_object_modify(struct mlx5_object *object, const struct mlx5_cmd *cmd, void *out)
+{
+	return object->obj ? mlx5dv_devx_obj_modify(object->obj, cmd->in, cmd->in_bytes, out, cmd->out_bytes)
+			   : call_object(object, MLX5_IB_METHOD_DEVX_OBJ_MODIFY, cmd, out);
+}
+
 int mlx5_object_query(struct mlx5_object *object, const struct mlx5_cmd *cmd, void *out)
 {
-	struct call call;
-
-	if (object->obj)
-		return mlx5dv_devx_obj_query(object->obj, cmd->in, cmd->in_bytes, out, cmd->out_bytes);
-	call_begin(&call, MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_QUERY);
-	call_handle(&call, MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE, object->handle);
-	call_in(&call, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN, cmd->in, cmd->in_bytes);
-	call_out(&call, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT, out, cmd->out_bytes);
-	return call_do(&call, object->ibv);
+	return object->obj ? mlx5dv_devx_obj_query(object->obj, cmd->in, cmd->in_bytes, out, cmd->out_bytes)
+			   : call_object(object, MLX5_IB_METHOD_DEVX_OBJ_QUERY, cmd, out);
 }
 
 int mlx5_object_subscribe(struct mlx5_object *object, struct mlx5dv_devx_event_channel *channel,

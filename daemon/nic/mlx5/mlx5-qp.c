@@ -33,7 +33,7 @@ int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode o
 	qp->cut = false;
 	if (state == NIC_QPS_RST && ctx->bell_page)
 		bell_page_reset(ctx->bell_page, qp->desc->qpn);
-	/* ERR that was asked for is no news; after RST there may be some again. */
+	/* A requested ERR is not an event; after RST there may be one again. */
 	qp->event_told = state == NIC_QPS_ERR;
 	return 0;
 }
@@ -189,7 +189,7 @@ int mlx5_qp_modify(struct nic_ctx *base, uint32_t qpn, enum nic_qp_state state)
 
 /* ---- why a QP is in ERR ------------------------------------------------------------------------------------------ */
 
-/* The oldest error among entries that nobody looked at yet; a flush is an answer where there is no other. */
+/* The oldest error among unread entries; a flush counts only if there is no other error. */
 static uint32_t syndrome_in(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint32_t qpn)
 {
 	uint32_t syndrome = 0, one, whose = 0;

@@ -2,7 +2,7 @@
 /*
  * Atomics and signals: the bodies. Contracts are in rma.h, which includes this.
  *
- * The request that carries each operation (results that nobody fetches go to their scratch slot too):
+ * The request that carries each operation (results that are not fetched go to their scratch slot too):
  *
  *	8 bytes	fetch, add: ATOMIC_FA. xor: MASKED_FA with every carry stopped. compare-swap: ATOMIC_CS.
  *	and, or, swap: MASKED_CS, two WQEBBs, and a NOP that asks for the CQE.

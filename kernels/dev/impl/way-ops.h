@@ -2,7 +2,7 @@
 /*
  * Ways to peers, some of which have an RC QP of their own: the bodies. Contracts are in rma.h, which includes this.
  *
- * A way is a QP and a peer for the mode, so the functions that post do not know of ways and pay nothing for them.
+ * A way is a QP and a peer for the mode, so the functions that post need no way and pay nothing for it.
  */
 #include <shmd/dev/rma.h>
 

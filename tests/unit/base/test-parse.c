@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 
 #include "proto/base/parse.h"
 #include "tests/lib/test.h"
@@ -58,6 +59,18 @@ TEST(what_is_not_a_number_is_refused)
 	check_refused(parse_decimal, "18446744073709551616", -ERANGE);
 	check_refused(parse_decimal, "99999999999999999999999", -ERANGE);
 	check_refused(parse_octal, "2000000000000000000000", -ERANGE);
+}
+
+TEST(blanks_at_both_ends_go)
+{
+	static const char *const texts[][2] = {{"a b", "a b"}, {" \ta b\n ", "a b"}, {"", ""}, {" \t ", ""}};
+
+	for (unsigned int i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		char text[16];
+
+		snprintf(text, sizeof(text), "%s", texts[i][0]);
+		ASSERT_STREQ(parse_strip(text), texts[i][1]);
+	}
 }
 
 TEST(sizes_are_powers_of_1024)
