@@ -294,7 +294,7 @@ static bool look_for_more(struct workers *workers, bool *may_look)
 static void *run_thread(void *arg)
 {
 	struct workers *workers = arg;
-	bool may_look = false;
+	bool may_look = false, may_start = true;
 	struct work *work;
 
 	prctl(PR_SET_NAME, "shmd-worker");
@@ -307,12 +307,14 @@ static void *run_thread(void *arg)
 			carry_out(workers, work);
 		} else if (look_for_more(workers, &may_look)) {
 			continue;
-		} else if (wants_more(workers) && start_another(workers) == 0) {
-			continue;
+		} else if (may_start && wants_more(workers)) {
+			/* A work that came meanwhile has woken nobody, so look for it, also where no thread was started. */
+			may_start = start_another(workers) == 0;
 		} else if (workers->n_threads > workers->n_fixed && workers->n_idle > workers->n_fixed) {
 			break;
 		} else {
 			pthread_cond_wait(&workers->wake, &workers->lock);
+			may_start = true;
 		}
 	}
 	workers->n_threads--;
@@ -392,7 +394,7 @@ static bool await(struct workers *workers, bool is_looking, uint64_t begin, uint
 bool workers_run(struct workers *workers, struct work *work, uint64_t most_nsec)
 {
 	uint64_t nsec = patience(workers, most_nsec), begin = nsec_now(), spent;
-	bool is_looking;
+	bool is_looking, has_run;
 
 	pthread_mutex_lock(&workers->lock);
 	/* Do not wait for a user who stalls already. */
@@ -404,12 +406,13 @@ bool workers_run(struct workers *workers, struct work *work, uint64_t most_nsec)
 		pthread_cond_signal(&workers->wake);
 	workers->awaited = nsec > 0 ? work : NULL;
 	pthread_mutex_unlock(&workers->lock);
-	if (nsec > 0 && await(workers, is_looking, begin, nsec))
-		return true;
-	workers->n_under_way++;
+	has_run = nsec > 0 && await(workers, is_looking, begin, nsec);
+	workers->n_under_way += !has_run;
 	spent = nsec_now() - begin;
-	workers->patience_nsec -= spent < nsec ? spent : nsec;
-	return false;
+	/* A work that ends before the control thread would sleep costs others nothing. */
+	if (!has_run || spent > CONTROL_SPIN_NSEC)
+		workers->patience_nsec -= spent < nsec ? spent : nsec;
+	return has_run;
 }
 
 static struct work *take_ready(struct workers *workers)

@@ -167,12 +167,12 @@ struct qp_page {
 		const struct session_queues *queues;
 		const struct nic_qp *qp;
 		uint64_t session;
-		bool held;
+		bool held; /* then: and told */
 		struct nic_qp_info info; /* as known, then as told */
 	} asks[MSG_MAX_QP_ITEMS];
 };
 
-/* A QP whose NIC says nothing is shown as it is known. */
+/* A QP whose NIC says nothing is shown as it is known, and an event that comes meanwhile stays known. */
 static void ask_qps(struct request *req)
 {
 	struct qp_page *page = req->op;
@@ -183,7 +183,7 @@ static void ask_qps(struct request *req)
 		if (!ctx)
 			continue;
 		ctx->patience_nsec = PATIENCE_NSEC;
-		ctx->nic->ops->qp_query(ctx, page->asks[i].qp->qpn, &page->asks[i].info);
+		page->asks[i].held = ctx->nic->ops->qp_query(ctx, page->asks[i].qp->qpn, &page->asks[i].info) == 0;
 		ctx->patience_nsec = 0;
 	}
 }

@@ -58,12 +58,18 @@ static uint32_t turns_of(const struct soft_exec *exec)
 	return __atomic_load_n(&exec->lane->turns, __ATOMIC_ACQUIRE) + 1;
 }
 
-/* Somebody has waited in vain, and it has not moved since. */
-static bool is_late(const struct soft_exec *exec)
+/* Somebody has waited so long in vain, and it has not moved since. */
+static bool is_late(const struct soft_exec *exec, uint64_t nsec)
 {
-	uint32_t late = __atomic_load_n(&exec->late_turns, __ATOMIC_RELAXED);
+	uint32_t late = __atomic_load_n(&exec->late_turns, __ATOMIC_ACQUIRE);
 
-	return late && late == turns_of(exec);
+	return late && late == turns_of(exec) && nsec <= __atomic_load_n(&exec->late_nsec, __ATOMIC_RELAXED);
+}
+
+static void set_late(struct soft_exec *exec, uint32_t turns, uint64_t nsec)
+{
+	__atomic_store_n(&exec->late_nsec, nsec, __ATOMIC_RELAXED);
+	__atomic_store_n(&exec->late_turns, turns, __ATOMIC_RELEASE);
 }
 
 static bool wait_for(struct soft_call *call, uint64_t nsec)
@@ -92,7 +98,7 @@ int soft_call_ask(struct soft_exec *exec, struct soft_call *call, uint64_t nsec)
 	uint32_t turns;
 	bool is_done;
 
-	if (is_late(exec)) {
+	if (is_late(exec, nsec)) {
 		free(call);
 		return -EBUSY;
 	}
@@ -101,7 +107,7 @@ int soft_call_ask(struct soft_exec *exec, struct soft_call *call, uint64_t nsec)
 	/* Behind the turn that finishes or drops the call another one begins: a count read before the last look does not stay. */
 	turns = turns_of(exec);
 	if (!is_done && sem_trywait(&call->done) < 0) {
-		__atomic_store_n(&exec->late_turns, turns, __ATOMIC_RELAXED);
+		set_late(exec, turns, nsec);
 		call_unref(call);
 		return -EBUSY;
 	}

@@ -98,10 +98,10 @@ static int start_numbers(struct soft_nic *nic)
 	return r;
 }
 
-static void set_uid(struct soft_exec *exec, uint32_t uid)
+/* To an executor of several users, each one's others are strangers. */
+static void set_lane_uid(struct soft_exec *exec)
 {
-	exec->uid = uid;
-	__atomic_store_n(&exec->lane->uid, uid, __ATOMIC_RELAXED);
+	__atomic_store_n(&exec->lane->uid, exec->is_shared ? SOFT_UID_SEVERAL : exec->uid, __ATOMIC_RELAXED);
 }
 
 /* page_fd: of a former process, or -1. */
@@ -113,7 +113,7 @@ static int exec_start(struct soft_exec *exec, int page_fd)
 		r = soft_port_lane(exec->nic->port, exec->index, &exec->lane);
 	if (r < 0)
 		return r;
-	set_uid(exec, exec->uid);
+	set_lane_uid(exec);
 	exec->n_turns = exec->lane->turns;
 	exec->n_downs = __atomic_load_n(&exec->nic->port->n_downs, __ATOMIC_RELAXED);
 	exec->resting = page_fd >= 0;
@@ -157,6 +157,7 @@ static int exec_new(struct soft_nic *nic, uint32_t uid, int page_fd, struct soft
 	pthread_mutex_lock(&nic->lock);
 	exec->n_ctxs = 1;
 	exec->is_shared = exec->page->is_shared;
+	set_lane_uid(exec);
 	/* The port may have changed while this executor was not in the table. */
 	__atomic_store_n(&exec->page->port_is_down, soft_port_is_down(nic->port), __ATOMIC_RELAXED);
 	nic->execs[index] = exec;
@@ -251,11 +252,13 @@ static struct soft_exec *take(struct soft_exec *exec, uint32_t uid)
 		return NULL;
 	if (exec->nic->spare == exec) {
 		exec->nic->spare = NULL;
-		set_uid(exec, uid);
+		exec->uid = uid;
+		set_lane_uid(exec);
 	}
 	if (exec->uid != uid) {
 		exec->is_shared = true;
 		exec->page->is_shared = true;
+		set_lane_uid(exec);
 	}
 	exec->n_ctxs++;
 	return exec;

@@ -89,7 +89,10 @@ static struct soft_lane *find_lane(const struct soft_exec *exec, const struct so
 /* Another user's executor must not touch the sender's memory. */
 static bool is_foreign(const struct soft_exec *exec, const struct soft_lane *lane)
 {
-	return __atomic_load_n(&lane->uid, __ATOMIC_RELAXED) != exec->lane->uid;
+	uint32_t uid = __atomic_load_n(&lane->uid, __ATOMIC_RELAXED);
+
+	return lane != exec->lane &&
+	       (uid == SOFT_UID_SEVERAL || uid != __atomic_load_n(&exec->lane->uid, __ATOMIC_RELAXED));
 }
 
 static int owner_send(void *owner, void *route, struct engine_packet *pkt)
@@ -181,6 +184,7 @@ static bool poll_doorbells(struct soft_exec *exec)
 
 void soft_thread_drop_packets(struct soft_exec *exec)
 {
+	exec->n_downs = __atomic_load_n(&exec->nic->port->n_downs, __ATOMIC_ACQUIRE);
 	soft_lane_take(&exec->lane->packets, &exec->packets);
 	while (!list_empty(&exec->packets)) {
 		struct list *link = exec->packets.next;
@@ -190,16 +194,12 @@ void soft_thread_drop_packets(struct soft_exec *exec)
 	}
 }
 
-/* Is it, or was it since the last look? Then what lies here was on its way when the port went down. */
-static bool port_was_down(struct soft_exec *exec)
+/* Is it, or was it since packets were last dropped? Then what lies here was on its way when the port went down. */
+static bool port_was_down(const struct soft_exec *exec)
 {
 	const struct soft_port *port = exec->nic->port;
-	uint32_t n_downs = __atomic_load_n(&port->n_downs, __ATOMIC_ACQUIRE);
 
-	if (n_downs == exec->n_downs)
-		return soft_port_is_down(port);
-	exec->n_downs = n_downs;
-	return true;
+	return __atomic_load_n(&port->n_downs, __ATOMIC_ACQUIRE) != exec->n_downs || soft_port_is_down(port);
 }
 
 static unsigned int deliver_packets(struct soft_exec *exec)

@@ -30,6 +30,7 @@
 #define SOFT_MAX_NICS 64u
 #define SOFT_ATOMICS (NIC_ATOMIC_8 | NIC_ATOMIC_MASKED_4 | NIC_ATOMIC_MASKED_8)
 #define SOFT_MAX_EXECS 256u /* users with contexts on one NIC */
+#define SOFT_UID_SEVERAL UINT32_MAX /* nobody has this uid */
 #define SOFT_MAX_QPS 65536u
 #define SOFT_MAX_CQS 65536u
 #define SOFT_MAX_MRS 16384u
@@ -114,7 +115,7 @@ struct soft_lane {
 	struct list *packets; /* atomic stack through link.next, newest first */
 	struct list *calls; /* the same */
 	uint32_t asleep; /* atomic: the thread must be woken */
-	uint32_t uid; /* atomic: whose contexts it serves */
+	uint32_t uid; /* atomic: whose contexts it serves, or SOFT_UID_SEVERAL */
 	bool running; /* atomic: a thread drains it */
 	int wake_fd; /* owned eventfd, watched edge-triggered and never read */
 	uint32_t turns __attribute__((aligned(64))); /* atomic: turns that the thread has begun; on a line that it alone writes */
@@ -199,7 +200,7 @@ struct soft_call {
 int soft_call(struct soft_exec *exec, struct soft_call *call);
 /*
  * The same for at most so long; `call` is the first member of something from malloc. 0: it was carried out, and the caller frees
- * it. -EBUSY: it was not, and is the caller's no more; until the executor has had a turn, others are not waited for either.
+ * it. -EBUSY: it was not, and is the caller's no more; until the executor has had a turn, nobody waits for as long, or less, again.
  */
 int soft_call_ask(struct soft_exec *exec, struct soft_call *call, uint64_t nsec);
 /* The same of a context, as long as its caller has patience. */
@@ -293,6 +294,7 @@ struct soft_exec {
 	bool may_resume; /* atomic: all contexts of a former process are there */
 	bool has_left; /* atomic: it rests, as its NIC is to */
 	uint32_t late_turns; /* atomic: + 1; of the lane when a caller had waited too long. 0: none has */
+	uint64_t late_nsec; /* atomic: how long that one had waited */
 
 	/* data thread, from its start on */
 	struct engine *engine;

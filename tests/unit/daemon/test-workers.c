@@ -14,6 +14,7 @@
 #include "daemon/workers.h"
 #include "proto/base/later.h"
 #include "proto/base/nsec.h"
+#include "proto/base/thread.h"
 #include "tests/lib/raw-client.h"
 #include "tests/lib/test.h"
 #include "tests/unit/session/fake-nic.h"
@@ -413,6 +414,86 @@ TEST(what_is_quick_is_waited_for_and_what_stalls_is_not_for_long)
 	ASSERT_EQ(n_done, N_STALLED + 1);
 	close(hold);
 	scene_deinit(&s);
+}
+
+/* Each takes a quarter of what the control thread waits at once. */
+static void nap_run(struct work *work)
+{
+	const struct timespec ts = nsec_to_timespec(PATIENCE_NSEC / 4);
+
+	nanosleep(&ts, NULL);
+}
+
+/* One who stalls for a short time, again and again, has no more of the control thread's time than one who stalls for long. */
+TEST(works_that_are_waited_for_use_up_the_control_threads_patience)
+{
+	uint64_t begin = nsec_now(), waited = 0;
+	unsigned int n_done = 0;
+	struct scene s;
+	struct job job;
+
+	scene_init(&s, 2);
+	for (unsigned int i = 0; i < 4 * N_STALLED; i++) {
+		job = stalling_job(&s, &job, -1, NULL, &n_done);
+		job.work.run = nap_run;
+		waited += workers_run(s.workers, &job.work, PATIENCE_NSEC) ? PATIENCE_NSEC / 4 : 0;
+		ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC, LIMIT_NSEC));
+	}
+	/* Twice: the last wait before the patience is used up may be seen late. */
+	ASSERT_LE(waited, 2 * (PATIENCE_NSEC + (nsec_now() - begin) / 10));
+	scene_deinit(&s);
+}
+
+static struct {
+	bool fails; /* atomic */
+	unsigned int n_failed; /* atomic */
+	pthread_barrier_t *barrier; /* both sides of the first one that fails; or NULL */
+} starts;
+
+int __real_thread_start(pthread_t *ret_thread, size_t stack_bytes, const char *name, void *(*fn)(void *arg), void *arg);
+int __wrap_thread_start(pthread_t *ret_thread, size_t stack_bytes, const char *name, void *(*fn)(void *arg), void *arg);
+
+int __wrap_thread_start(pthread_t *ret_thread, size_t stack_bytes, const char *name, void *(*fn)(void *arg), void *arg)
+{
+	if (!__atomic_load_n(&starts.fails, __ATOMIC_ACQUIRE))
+		return __real_thread_start(ret_thread, stack_bytes, name, fn, arg);
+	if (__atomic_fetch_add(&starts.n_failed, 1, __ATOMIC_RELAXED) == 0) {
+		pthread_barrier_wait(starts.barrier);
+		pthread_barrier_wait(starts.barrier);
+	}
+	return -EAGAIN;
+}
+
+/* The only idle thread is about to start another one, so nobody hears of the work, and then none can be started. */
+TEST(a_work_that_comes_while_no_thread_can_be_started_does_not_wait)
+{
+	int hold = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	unsigned int n_begun = 0, n_done = 0;
+	pthread_barrier_t barrier;
+	struct job stalls, other;
+	uint64_t one = 1;
+	struct scene s;
+
+	ASSERT_GE(hold, 0);
+	ASSERT_OK(pthread_barrier_init(&barrier, NULL, 2));
+	scene_init(&s, 2);
+	starts.barrier = &barrier;
+	__atomic_store_n(&starts.n_failed, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&starts.fails, true, __ATOMIC_RELEASE);
+	stalls = stalling_job(&s, &stalls, hold, &n_begun, &n_done);
+	workers_submit(s.workers, &stalls.work);
+	pthread_barrier_wait(&barrier);
+	await_count(&n_begun, 1);
+	other = stalling_job(&s, &other, -1, &n_begun, &n_done);
+	workers_submit(s.workers, &other.work);
+	pthread_barrier_wait(&barrier);
+	await_count(&n_begun, 2);
+	ASSERT_EQ(write(hold, &one, sizeof(one)), (ssize_t)sizeof(one));
+	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC, LIMIT_NSEC));
+	__atomic_store_n(&starts.fails, false, __ATOMIC_RELEASE);
+	scene_deinit(&s);
+	pthread_barrier_destroy(&barrier);
+	close(hold);
 }
 
 /* ---- sessions ------------------------------------------------------------------------------------------------------- */

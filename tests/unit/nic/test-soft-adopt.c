@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "daemon/nic/soft/soft.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
@@ -279,6 +280,12 @@ static ino_t page_of(const struct client *c)
 	return st.st_ino;
 }
 
+/* As others see the executor of a client: whoever is not this user takes along what it sends there. */
+static uint32_t uid_of(const struct client *c)
+{
+	return __atomic_load_n(&soft_ctx(c->ctx)->exec->lane->uid, __ATOMIC_RELAXED);
+}
+
 /* New contexts of users who share a page get another one, and the next process takes both, in any order. */
 TEST(users_who_share_a_page_get_pages_of_their_own_for_new_contexts)
 {
@@ -300,6 +307,8 @@ TEST(users_who_share_a_page_get_pages_of_their_own_for_new_contexts)
 		open_for(&new, pair.rig.nic[0], 3, ALICE);
 		ASSERT_EQ(page_of(&pair.b), page_of(&pair.a));
 		ASSERT_NE(page_of(&new), page_of(&pair.a));
+		ASSERT_EQ(uid_of(&new), ALICE);
+		ASSERT_EQ(uid_of(&pair.a), SOFT_UID_SEVERAL);
 		pair_forget(&pair);
 		leave(&new, &of_new);
 		pair_leave(&pair);
@@ -309,6 +318,8 @@ TEST(users_who_share_a_page_get_pages_of_their_own_for_new_contexts)
 		adopt_for(&pair.a, pair.rig.nic[0], &pair.of_a, ALICE);
 		if (!new_first)
 			adopt_for(&new, pair.rig.nic[0], &of_new, ALICE);
+		/* Also before the second one comes. */
+		ASSERT_EQ(uid_of(&pair.a), SOFT_UID_SEVERAL);
 		adopt_for(&pair.b, pair.rig.nic[0], &pair.of_b, BOB);
 		resume(&pair.rig);
 		exercise_asleep(&pair);

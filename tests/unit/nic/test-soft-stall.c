@@ -21,8 +21,8 @@
 #define ALICE 1001u
 #define BOB 1002u
 #define CAROL 1003u
-#define SITS "soft.sit-still:1500"
-#define SITS_NSEC (1500 * NSEC_PER_MSEC)
+#define SITS "soft.sit-still:2000"
+#define SITS_NSEC (2000 * NSEC_PER_MSEC)
 #define SITS_AFTER 8u /* writes */
 #define QUICK_NSEC (300 * NSEC_PER_MSEC) /* asking a thread that does not answer */
 
@@ -362,6 +362,26 @@ TEST(a_user_whose_thread_sits_still_holds_up_nobody_else)
 	ASSERT_EQ(info.counters.wqes, SITS_AFTER + 1);
 	client_close(&alice);
 	client_close(&bob);
+	rig_close(&rig);
+}
+
+/* The control thread asks for 30 ms at most. That is no reason to refuse a client who waits for longer. */
+TEST(a_question_with_patience_is_asked_although_another_one_was_given_up_sooner)
+{
+	struct nic_counters counters;
+	struct nic_qp_info info;
+	struct client alice;
+	struct rig rig;
+
+	rig_open(&rig, 1, "soft.sit-still:500");
+	client_open_for(&alice, rig.nic[0], 1, ALICE, 1);
+	client_connect(&alice, 0, &alice, 0);
+	sit_still(&alice);
+	ASSERT_OK(rig.nic[0]->ops->counters(rig.nic[0], &counters));
+	alice.ctx->patience_nsec = CLIENT_LIMIT_NSEC;
+	ASSERT_OK(alice.ctx->nic->ops->qp_query(alice.ctx, client_qpn(&alice, 0), &info));
+	ASSERT_EQ(info.counters.wqes, SITS_AFTER);
+	client_close(&alice);
 	rig_close(&rig);
 }
 

@@ -566,6 +566,35 @@ TEST(what_is_known_of_a_qp_follows_its_events_and_requests)
 	scene_deinit(&s);
 }
 
+/* The NIC says nothing, and the list is older than the news. */
+TEST(a_list_does_not_forget_an_error_that_came_meanwhile)
+{
+	struct nic_event failed = {.kind = NIC_EVENT_QP_ERROR, .syndrome = 0x13};
+	struct list stuck;
+	struct msg rep;
+	struct scene s;
+
+	scene_init(&s);
+	send_slow(&s, SLOW_LIST_QPS);
+	failed.session_id = s.a.session->id;
+	failed.number = s.qpn;
+	registry_event(&s.lab.registry, &s.lab.registry.nics[0], &failed);
+	ASSERT_OK(raw_recv(&s.a.raw, &rep, NULL));
+	s.lab.nics[0].fail_at = s.lab.nics[0].n_calls + 1;
+	s.lab.nics[0].fail_err = -EBUSY;
+	lab_work(&s.lab);
+	expect_reply_and_drop(&s.a, MSG_LIST_REP);
+	send_create(&s.a);
+	stick(&s, &stuck);
+	list_one(&s, MSG_LIST_QPS, &rep);
+	ASSERT_EQ(find_item(&rep, s.qpn)->state, NIC_QPS_ERR);
+	ASSERT_EQ(find_item(&rep, s.qpn)->first_error, 0x13);
+	msg_deinit(&rep);
+	unstick(&s, &stuck);
+	expect_reply_and_drop(&s.a, MSG_QUEUE_CREATE_REP);
+	scene_deinit(&s);
+}
+
 TEST(a_batch_that_a_worker_destroys_is_in_no_list)
 {
 	struct list stuck;
