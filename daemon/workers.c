@@ -35,6 +35,7 @@
 
 #define DONE_PER_TURN 64
 #define STACK_BYTES (1u << 20)
+#define ROOM_BYTES (256u << 10)
 
 /* As many users can stall at once, and each costs a thread. */
 #define MOST_STALLED 1024u
@@ -249,6 +250,17 @@ static int start_another(struct workers *workers)
 	return r;
 }
 
+/*
+ * The heap of this thread is extended now, if at all, and not while the next work runs: the kernel may wait for another user's
+ * memory then (main.c).
+ */
+static void keep_room(void)
+{
+	void *volatile mem = malloc(ROOM_BYTES);
+
+	free(mem);
+}
+
 static void carry_out(struct workers *workers, struct work *work)
 {
 	struct worker self;
@@ -259,16 +271,9 @@ static void carry_out(struct workers *workers, struct work *work)
 		;
 	pthread_mutex_unlock(&workers->lock);
 	work->run(work);
+	keep_room();
 	pthread_mutex_lock(&workers->lock);
 	end(workers, &self, work);
-}
-
-/* So that its share of memory is there before it is needed in a hurry. */
-static void warm_up(void)
-{
-	void *volatile mem = malloc(1);
-
-	free(mem);
 }
 
 /* One thread at a time, once after each of its works that the control thread may have waited for. */
@@ -296,7 +301,7 @@ static void *run_thread(void *arg)
 	struct work *work;
 
 	prctl(PR_SET_NAME, "shmd-worker");
-	warm_up();
+	keep_room();
 	pthread_mutex_lock(&workers->lock);
 	while (!workers->stop) {
 		work = take_next(workers);
