@@ -37,7 +37,7 @@ struct porter_slot {
 	uint32_t id;
 	int sock; /* borrowed; owned once the slot has ended */
 	struct foreign_account *account; /* owned */
-	porter_packet_fn packet; /* NULL once the slot has ended */
+	porter_packet_fn packet; /* NULL once the session has ended */
 	porter_ready_fn ready;
 	struct attaching *attaching; /* owned: not sent yet, or to be sent to the next porter as well */
 	void *arg;

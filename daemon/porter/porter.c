@@ -120,7 +120,7 @@ static void fail_waiting(struct porter *porter)
 			continue;
 		held_free(take_ptr(slot->next));
 		slot->is_asked = false;
-		if (!slot->is_ended)
+		if (slot->packet)
 			slot->packet(slot->arg, -EPIPE, NULL, 0, &none);
 	}
 }

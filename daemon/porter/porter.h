@@ -79,7 +79,8 @@ int porter_slot_hold(struct porter_slot *slot, int fd);
  */
 int porter_slot_recv(struct porter_slot *slot);
 void porter_slot_keep(struct porter_slot *slot, bool is_kept); /* the service manager has the socket */
-void porter_slot_drain(struct porter_slot *slot); /* the socket is shut down, and nobody reads it any more */
+/* The socket is shut down. `packet` is not called any more, also not for a packet that the porter reads now. */
+void porter_slot_drain(struct porter_slot *slot);
 /* Ends the slot and takes the socket: this process closes it at once, the porter once it has dropped the input. */
 void porter_slot_end(struct porter_slot *slot, int sock);
 /* The same for a socket of any uid without a session. porters NULL: only closes it. If no porter can be started: only shuts it down. */
