@@ -705,6 +705,39 @@ TEST_TIMEOUT(order_for_a_porter_waits_while_none_can_be_forked, 60)
 	scene_deinit(&s);
 }
 
+/* The request ends with an error, and the slot with the next porter. */
+TEST_TIMEOUT(request_does_not_wait_for_a_porter_that_cannot_be_forked, 60)
+{
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+	struct client client;
+	struct scene s;
+	int pipe;
+
+	be_ordinary();
+	scene_init(&s);
+	client_init(&client, &s);
+	while (find_porter() == 0)
+		hear(&s);
+	limit_processes(0);
+	kill_porter(&s);
+	pipe = send_pipe(&client);
+	ASSERT_OK(porter_slot_recv(client.slot));
+	while (!client.heard) {
+		ASSERT_LT(nsec_now(), end);
+		ASSERT_OK(porters_hear_zygote(s.porters));
+		hear(&s);
+	}
+	ASSERT_ERR(client.r, EPIPE);
+	ASSERT(porters_trouble(s.porters));
+	client.heard = false;
+	client_deinit(&client);
+	limit_processes(RLIM_INFINITY);
+	expect_closed_elsewhere(pipe, &s);
+	ASSERT(!client.heard);
+	close(pipe);
+	scene_deinit(&s);
+}
+
 /* Nobody starts porters any more: the one that runs goes on, and once it has ended, nobody waits. */
 TEST_TIMEOUT(end_of_the_zygote_is_reported_and_nobody_waits_for_a_porter, 60)
 {
