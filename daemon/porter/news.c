@@ -78,7 +78,7 @@ static int on_packet(struct porter *porter, struct news *news)
 	if (held)
 		fill_list(&fds, held, news);
 	news->fd = -1;
-	if (!slot->is_ended)
+	if (slot->packet)
 		slot->packet(slot->arg, news->head.r, porter->porters->packet, news->bytes, &fds);
 	fdlist_deinit(&fds);
 	return 0;

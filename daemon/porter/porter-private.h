@@ -15,6 +15,7 @@
 #include "proto/base/nsec.h"
 
 #define PORTER_IDLE_NSEC (10 * NSEC_PER_SEC)
+#define PORTER_PATIENCE_NSEC (5 * NSEC_PER_SEC) /* after that requests end if no porter can be started for them */
 
 struct porter {
 	struct porters *porters;
@@ -28,6 +29,7 @@ struct porter {
 	struct list pending_slots, pending_holds;
 	struct list waiting; /* struct porter_slot.waiting: the loop reports to these sessions that their slot is ready */
 	uint64_t started_nsec;
+	uint64_t gone_nsec; /* since when no process runs, unless is_running */
 	uint64_t idle_nsec; /* since when it has no slot and no hold; 0: it has */
 };
 
@@ -37,7 +39,7 @@ struct porter_slot {
 	uint32_t id;
 	int sock; /* borrowed; owned once the slot has ended */
 	struct foreign_account *account; /* owned */
-	porter_packet_fn packet; /* NULL once the slot has ended */
+	porter_packet_fn packet; /* NULL once the session has ended, or its request has */
 	porter_ready_fn ready;
 	struct attaching *attaching; /* owned: not sent yet, or to be sent to the next porter as well */
 	void *arg;

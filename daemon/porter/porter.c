@@ -81,6 +81,7 @@ static void end_process(struct porter *porter)
 	porter->watch = NULL;
 	porter->channel = safe_close(porter->channel);
 	porter->is_running = false;
+	porter->gone_nsec = nsec_now();
 }
 
 static bool needs_process(const struct porter *porter)
@@ -120,7 +121,7 @@ static void fail_waiting(struct porter *porter)
 			continue;
 		held_free(take_ptr(slot->next));
 		slot->is_asked = false;
-		if (!slot->is_ended)
+		if (slot->packet)
 			slot->packet(slot->arg, -EPIPE, NULL, 0, &none);
 	}
 }
@@ -187,6 +188,7 @@ static void on_death(struct porter *porter)
 	tell_failed(porter, "it has ended");
 	fail_waiting(porter);
 	forget_all(porter);
+	porters_alarm(porter->porters, PORTER_PATIENCE_NSEC);
 	restart_process(porter);
 	porter_look_idle(porter);
 }
@@ -212,6 +214,7 @@ static int porter_new(struct porters *porters, uint32_t uid, struct porter **ret
 	porter->porters = porters;
 	porter->uid = uid;
 	porter->channel = -1;
+	porter->gone_nsec = nsec_now();
 	list_init(&porter->slots);
 	list_init(&porter->holds);
 	list_init(&porter->pending_slots);
@@ -311,6 +314,25 @@ static void tell_ready(struct porter *porter)
 	}
 }
 
+/* The next porter may still read such a packet: by then nobody waits for it. */
+static void fail_overdue(struct porter *porter, uint64_t now)
+{
+	bool can_start = porter->channel >= 0 && porter->porters->fork_error == 0;
+	bool is_overdue = !can_start && now - porter->gone_nsec >= PORTER_PATIENCE_NSEC;
+	struct porter_slot *slot, *tmp;
+	struct fdlist none;
+
+	fdlist_init(&none);
+	list_for_each_entry_safe(slot, tmp, &porter->slots, link) {
+		if (!slot->next || !slot->packet)
+			continue;
+		if (is_overdue)
+			take_ptr(slot->packet)(slot->arg, -EPIPE, NULL, 0, &none);
+		else
+			porters_alarm(porter->porters, PORTER_PATIENCE_NSEC);
+	}
+}
+
 void porters_tick(struct porters *porters)
 {
 	struct porter *porter, *tmp;
@@ -323,6 +345,8 @@ void porters_tick(struct porters *porters)
 		if (porter_is_behind(porter))
 			porter_flush(porter);
 		tell_ready(porter);
+		if (!porter->is_running)
+			fail_overdue(porter, now);
 		if (porter->idle_nsec == 0)
 			continue;
 		if (now - porter->idle_nsec >= PORTER_IDLE_NSEC)

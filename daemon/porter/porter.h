@@ -74,12 +74,14 @@ int porter_slot_attach(struct porter_slot *slot, int fd, bool is_lasting);
 /* Memory that the client has as well: its porter holds fd from here on, as if it had come in a packet. -ENOMEM. */
 int porter_slot_hold(struct porter_slot *slot, int fd);
 /*
- * The porter reads the next packet; nobody else reads this socket before that packet has come. If the porter dies, the packet comes
- * with -EPIPE. -ENOMEM; -EPIPE: no porter runs, and none can be started any more.
+ * The porter reads the next packet; nobody else reads this socket before that packet has come. If the porter dies, or none can be
+ * started for 5 s, the packet comes with -EPIPE: the caller ends the slot. -ENOMEM; -EPIPE: no porter runs, and none can be started any
+ * more.
  */
 int porter_slot_recv(struct porter_slot *slot);
 void porter_slot_keep(struct porter_slot *slot, bool is_kept); /* the service manager has the socket */
-void porter_slot_drain(struct porter_slot *slot); /* the socket is shut down, and nobody reads it any more */
+/* The socket is shut down. `packet` is not called any more, also not for a packet that the porter reads now. */
+void porter_slot_drain(struct porter_slot *slot);
 /* Ends the slot and takes the socket: this process closes it at once, the porter once it has dropped the input. */
 void porter_slot_end(struct porter_slot *slot, int sock);
 /* The same for a socket of any uid without a session. porters NULL: only closes it. If no porter can be started: only shuts it down. */

@@ -110,6 +110,8 @@ int porter_slot_recv(struct porter_slot *slot)
 	if (!slot->next)
 		return -ENOMEM;
 	porter_want_slot(slot);
+	if (!slot->porter->is_running)
+		porters_alarm(slot->porter->porters, PORTER_PATIENCE_NSEC);
 	return 0;
 }
 
@@ -121,6 +123,7 @@ void porter_slot_keep(struct porter_slot *slot, bool is_kept)
 
 void porter_slot_drain(struct porter_slot *slot)
 {
+	slot->packet = NULL;
 	slot->wants_drain = true;
 	porter_want_slot(slot);
 }

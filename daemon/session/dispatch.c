@@ -304,6 +304,15 @@ static void dispatch_without_fds(struct session *session, const void *buf, size_
 
 /* ---- reading -------------------------------------------------------------------------------------------------------- */
 
+static void end_without_porter(struct session *session)
+{
+	const char *trouble = porters_trouble(session->registry->attr.porters);
+
+	session_end(session, SHMD_STATUS_INTERNAL,
+		    "the process of shmemd that receives this user's descriptors has ended, and this request with it%s%s",
+		    trouble ? "; no other one can be started: " : "", trouble ? trouble : "");
+}
+
 static void on_read(struct session *session, int r, const void *buf, size_t bytes, struct fdlist *fds)
 {
 	if (r == 0)
@@ -313,8 +322,7 @@ static void on_read(struct session *session, int r, const void *buf, size_t byte
 	else if (r == -EMSGSIZE)
 		session_end(session, SHMD_STATUS_PROTOCOL, "the client sent a packet above the limits");
 	else if (r == -EPIPE)
-		session_end(session, SHMD_STATUS_INTERNAL,
-			    "the process of shmemd that receives this user's descriptors has ended, and this request with it");
+		end_without_porter(session);
 	else if (r != -EAGAIN)
 		session_end_gone(session);
 }

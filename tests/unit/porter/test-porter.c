@@ -426,6 +426,51 @@ static void kill_porter(struct scene *s)
 	}
 }
 
+/* The session has gone, and its socket stays open for what its client has not read. */
+static void drain_while_the_porter_reads(struct client *client, struct scene *s, pid_t *ret_porter, int *ret_pipe)
+{
+	scene_init(s);
+	client_init(client, s);
+	while ((*ret_porter = find_porter()) == 0)
+		hear(s);
+	ASSERT_OK(kill(*ret_porter, SIGSTOP));
+	*ret_pipe = send_pipe(client);
+	ASSERT_OK(porter_slot_recv(client->slot));
+	ASSERT_OK(shutdown(client->sock, SHUT_RDWR));
+	porter_slot_drain(client->slot);
+}
+
+TEST_TIMEOUT(packet_that_comes_after_the_drain_is_closed_and_not_reported, 60)
+{
+	struct client client;
+	struct scene s;
+	pid_t porter;
+	int pipe;
+
+	drain_while_the_porter_reads(&client, &s, &porter, &pipe);
+	ASSERT_OK(kill(porter, SIGCONT));
+	expect_closed_elsewhere(pipe, &s);
+	ASSERT(!client.heard);
+	close(pipe);
+	client_deinit(&client);
+	scene_deinit(&s);
+}
+
+TEST_TIMEOUT(death_of_a_porter_after_the_drain_is_not_reported_to_the_session, 60)
+{
+	struct client client;
+	struct scene s;
+	pid_t porter;
+	int pipe;
+
+	drain_while_the_porter_reads(&client, &s, &porter, &pipe);
+	kill_porter(&s);
+	ASSERT(!client.heard);
+	close(pipe);
+	client_deinit(&client);
+	scene_deinit(&s);
+}
+
 TEST_TIMEOUT(another_porter_is_given_what_one_that_died_had, 60)
 {
 	struct client client;
@@ -656,6 +701,39 @@ TEST_TIMEOUT(order_for_a_porter_waits_while_none_can_be_forked, 60)
 	expect_closed_elsewhere(pipe, &s);
 	hear_zygote_until(&s, false);
 	ASSERT_EQ(s.n_failed, 0);
+	close(pipe);
+	scene_deinit(&s);
+}
+
+/* The request ends with an error, and the slot with the next porter. */
+TEST_TIMEOUT(request_does_not_wait_for_a_porter_that_cannot_be_forked, 60)
+{
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+	struct client client;
+	struct scene s;
+	int pipe;
+
+	be_ordinary();
+	scene_init(&s);
+	client_init(&client, &s);
+	while (find_porter() == 0)
+		hear(&s);
+	limit_processes(0);
+	kill_porter(&s);
+	pipe = send_pipe(&client);
+	ASSERT_OK(porter_slot_recv(client.slot));
+	while (!client.heard) {
+		ASSERT_LT(nsec_now(), end);
+		ASSERT_OK(porters_hear_zygote(s.porters));
+		hear(&s);
+	}
+	ASSERT_ERR(client.r, EPIPE);
+	ASSERT(porters_trouble(s.porters));
+	client.heard = false;
+	client_deinit(&client);
+	limit_processes(RLIM_INFINITY);
+	expect_closed_elsewhere(pipe, &s);
+	ASSERT(!client.heard);
 	close(pipe);
 	scene_deinit(&s);
 }
