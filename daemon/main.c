@@ -18,17 +18,27 @@
 
 /*
  * The kernel maps, unmaps and extends memory of a process under one lock, and a user whose memory is being mapped can make it wait
- * there for seconds. A thread that wants a few bytes meanwhile finds them in the heap.
+ * there for seconds. A thread that wants a few bytes meanwhile finds them in its heap, which glibc makes writable in advance (pages
+ * that nobody touches cost no memory). Every thread has its own heap, since glibc holds the lock of a heap while it extends it.
  */
-#define HEAP_IN_ADVANCE (1 << 20) /* for each heap: the threads have several */
-#define HEAP_KEPT (64 << 20) /* before any is given back */
+#define FIRST_HEAP (64 << 20) /* the control thread's */
+#define HEAP_IN_ADVANCE (32 << 20) /* each thread's, and when the first one is used up */
+#define HEAP_KEPT (256 << 20) /* before any is given back */
 #define LARGEST_IN_HEAP (16 << 20)
+#define MOST_HEAPS 4096 /* more than threads */
 
 static void keep_heap(void)
 {
-	mallopt(M_TOP_PAD, HEAP_IN_ADVANCE);
+	void *volatile mem;
+
+	mallopt(M_ARENA_MAX, MOST_HEAPS);
 	mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);
 	mallopt(M_MMAP_THRESHOLD, LARGEST_IN_HEAP);
+	mallopt(M_TOP_PAD, FIRST_HEAP);
+	/* Does not fit into the heap that is there, so glibc extends it now. */
+	mem = malloc(LARGEST_IN_HEAP / 2);
+	free(mem);
+	mallopt(M_TOP_PAD, HEAP_IN_ADVANCE);
 }
 
 /* Clients cannot wait until an administrator corrects the settings, so each gets the reason. */

@@ -37,6 +37,7 @@
 
 #define DONE_PER_TURN 64
 #define STACK_BYTES (1u << 20)
+#define ROOM_BYTES (256u << 10)
 
 /* At most this many users stall at once; each costs a thread. */
 #define MOST_STALLED 1024u
@@ -251,6 +252,17 @@ static int start_another(struct workers *workers)
 	return r;
 }
 
+/*
+ * The heap of this thread is extended now, if at all, and not while the next work runs: the kernel may wait for another user's
+ * memory then (main.c).
+ */
+static void keep_room(void)
+{
+	void *volatile mem = malloc(ROOM_BYTES);
+
+	free(mem);
+}
+
 static void carry_out(struct workers *workers, struct work *work)
 {
 	struct worker self;
@@ -261,16 +273,9 @@ static void carry_out(struct workers *workers, struct work *work)
 		;
 	pthread_mutex_unlock(&workers->lock);
 	work->run(work);
+	keep_room();
 	pthread_mutex_lock(&workers->lock);
 	end(workers, &self, work);
-}
-
-/* Makes the thread's malloc arena before a work needs it. */
-static void warm_up(void)
-{
-	void *volatile mem = malloc(1);
-
-	free(mem);
 }
 
 /* One thread at a time polls, once after each of its works that the control thread may have waited for. */
@@ -298,7 +303,7 @@ static void *run_thread(void *arg)
 	struct work *work;
 
 	prctl(PR_SET_NAME, "shmd-worker");
-	warm_up();
+	keep_room();
 	pthread_mutex_lock(&workers->lock);
 	while (!workers->stop) {
 		work = take_next(workers);

@@ -6,11 +6,12 @@
  * list or log line shows keys or worlds. A list comes in pages; the cursor names the start of the next one (session, slot in its
  * table, QP in the batch), so it stays right while sessions come and go.
  *
- * A handler fills its page at once; then it queries NICs, by a worker that holds the sessions of the page if they block. A list
- * shows the last known state of NICs, and of a session that another worker uses: state, peer and error of its QPs as requests,
- * events and lists reported last, counters as of the last query. So no client waits for firmware there. Counters of NICs are sums
- * of these; each reader triggers a refresh of 16 sessions, at most once a second, for the next reader. Ports are as the last event
- * reported, or the last query in the background (at most ten a second). Control thread, except ask_sessions() and ask_qps().
+ * A handler fills its page at once and then queries the NICs, while it holds the sessions of the page. A worker queries NICs that
+ * block; the control thread queries the counters of sessions on NICs that stall, within its patience. A list shows the last known
+ * state of NICs, and of a session that another worker uses: state, peer and error of its QPs as requests, events and lists reported
+ * last, counters as of the last query. So no client waits for firmware there. Counters of NICs are sums of these; each reader
+ * triggers a refresh of 16 sessions, at most once a second, for the next reader. Ports are as the last event reported, or the last
+ * query in the background (at most ten a second). Control thread, except ask_qps(), and ask_sessions() of NICs that block.
  */
 #include "daemon/host/host.h"
 #include "daemon/session/dispatch.h"
@@ -25,6 +26,8 @@
 
 /* Sessions of others are held meanwhile, and wait: a NIC at one user's memory is asked for no longer than this. */
 #define PATIENCE_NSEC (10 * NSEC_PER_MSEC)
+/* The control thread serves others afterwards: the rest of a page of sessions is shown as it is known. */
+#define PAGE_NSEC (50 * NSEC_PER_MSEC)
 
 /* One that has ended waits to be torn down, and is shown as it is known. */
 static bool may_ask(struct request *req, struct session *session)
@@ -100,9 +103,10 @@ static void set_patience(struct session *session, uint64_t nsec)
 
 static void ask_sessions(struct request *req)
 {
+	uint64_t end = req->session->registry->stalls ? nsec_add(nsec_now(), PAGE_NSEC) : UINT64_MAX;
 	struct session_page *page = req->op;
 
-	for (unsigned int i = 0; i < page->n; i++) {
+	for (unsigned int i = 0; i < page->n && nsec_now() < end; i++) {
 		struct session *session = page->asks[i].session;
 
 		if (!page->asks[i].held)
@@ -156,7 +160,8 @@ static int list_sessions(struct request *req, struct cursor *cursor)
 		fill_session_item(&rep->sessions[rep->n_sessions++], session);
 		add_ask(req, page, session);
 	}
-	return request_work(req, true, ask_sessions, finish_sessions);
+	/* A NIC that stalls is asked here: an administrator's list waits neither for a thread nor for what one of them maps. */
+	return request_work(req, req->session->registry->blocks, ask_sessions, finish_sessions);
 }
 
 /* ---- resources: the same walk for QPs and memory regions ---------------------------------------------------------- */

@@ -118,11 +118,6 @@ int soft_call_ask(struct soft_exec *exec, struct soft_call *call, uint64_t nsec)
 	return 0;
 }
 
-int soft_ctx_ask(struct soft_ctx *ctx, struct soft_call *call)
-{
-	return soft_call_ask(ctx->exec, call, ctx->base.patience_nsec ? ctx->base.patience_nsec : SOFT_ASK_NSEC);
-}
-
 static uint64_t patience_left(struct soft_fabric *fabric)
 {
 	uint64_t now = nsec_now(), more = (now - fabric->patience_at_nsec) / PATIENCE_SHARE;
@@ -134,16 +129,28 @@ static uint64_t patience_left(struct soft_fabric *fabric)
 	return fabric->patience_nsec;
 }
 
-int soft_call_brief(struct soft_exec *exec, struct soft_call *call)
+static int ask_briefly(struct soft_exec *exec, struct soft_call *call, uint64_t most_nsec)
 {
 	struct soft_fabric *fabric = exec->nic->fabric;
 	uint64_t left = patience_left(fabric), begin = nsec_now(), spent;
-	int r = soft_call_ask(exec, call, left);
+	int r = soft_call_ask(exec, call, left < most_nsec ? left : most_nsec);
 
 	/* Quick answers are no waiting. */
 	spent = r == 0 ? 0 : nsec_now() - begin;
 	fabric->patience_nsec -= spent < left ? spent : left;
 	return r;
+}
+
+int soft_call_brief(struct soft_exec *exec, struct soft_call *call)
+{
+	return ask_briefly(exec, call, PATIENCE_MOST_NSEC);
+}
+
+int soft_ctx_ask(struct soft_ctx *ctx, struct soft_call *call)
+{
+	if (ctx->base.patience_nsec)
+		return ask_briefly(ctx->exec, call, ctx->base.patience_nsec);
+	return soft_call_ask(ctx->exec, call, SOFT_ASK_NSEC);
 }
 
 /* ---- the data thread ---------------------------------------------------------------------------------------------------------- */
