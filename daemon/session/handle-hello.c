@@ -6,6 +6,7 @@
 #include "daemon/session/dispatch.h"
 #include "daemon/session/monitor.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,12 +82,12 @@ static int add_watch(struct request *req)
 	return 0;
 }
 
-/* The part that only a client has: a place in the quota, a health page, and perhaps a socket to watch. */
-static int admit_client(struct request *req)
+/* A client's place in the quota. */
+static int charge_client(struct request *req)
 {
 	const struct quota_amount amount = session_own_amount(req->session);
 	struct session *session = req->session;
-	int r;
+
 
 	if (session->has_admin_place) {
 		quota_explain(&session->user, session->admin_limit, 1, req->text, sizeof(req->text));
@@ -94,14 +95,42 @@ static int admit_client(struct request *req)
 	}
 	if (session->registry->draining)
 		return request_fail(req, SHMD_STATUS_DRAINING, "an administrator is draining it");
-	r = request_charge(req, &amount, &session->session_charge);
+	return request_charge(req, &amount, &session->session_charge);
+}
+
+static int check(struct request *req)
+{
+	const struct msg_hello_req *hello = &req->msg->hello_req;
+	uint32_t version;
+	int r = choose_version(req, &version);
+
 	if (r != 0)
 		return r;
-	r = session_make_health(session);
+	if (hello->role != MSG_ROLE_CLIENT && hello->role != MSG_ROLE_CONTROL)
+		return request_fail(req, SHMD_STATUS_INVALID, "role %d is neither client nor control",
+				    (int)hello->role);
+	return hello->role == MSG_ROLE_CLIENT ? charge_client(req) : 0;
+}
+
+/* The part that only a client has: a health page, and perhaps a socket to watch. */
+static int admit_client(struct request *req)
+{
+	const struct session_health *made = req->op;
+	struct session *session = req->session;
+	int r;
+
+	if (made->r < 0)
+		return made->r;
+	session->health = made->page;
+	session->health_fd = made->fd;
+	session->is_watched = req->msg->hello_req.resumes && session_may_resume(session->registry);
+	r = request_add_fd(req, session->health_fd);
 	if (r < 0)
 		return r;
-	r = request_add_fd(req, session->health_fd);
-	return r < 0 ? r : add_watch(req);
+	r = add_watch(req);
+	if (r == 0)
+		session->registry->sessions_total++;
+	return r;
 }
 
 static int hello(struct request *req)
@@ -110,21 +139,13 @@ static int hello(struct request *req)
 	struct session *session = req->session;
 	struct msg_hello_rep *rep = &req->rep->hello_rep;
 	uint32_t version = 0;
-	int r;
+	int r = choose_version(req, &version);
 
-	r = choose_version(req, &version);
-	if (r != 0)
-		return r;
-	if (hello->role != MSG_ROLE_CLIENT && hello->role != MSG_ROLE_CONTROL)
-		return request_fail(req, SHMD_STATUS_INVALID, "role %d is neither client nor control",
-				    (int)hello->role);
-	if (hello->role == MSG_ROLE_CLIENT) {
-		session->is_watched = hello->resumes && session_may_resume(session->registry);
+	if (r == 0 && hello->role == MSG_ROLE_CLIENT)
 		r = admit_client(req);
-		if (r != 0)
-			return r;
-		session->registry->sessions_total++;
-	}
+	/* It ended meanwhile: nobody reads the answer. */
+	if (r != 0 || session->ended)
+		return r;
 	session->version = version;
 	session->role = hello->role;
 	memcpy(session->library, hello->library, sizeof(session->library));
@@ -154,10 +175,14 @@ static const char *trouble_of(const struct session *session, const char *otherwi
 static void go_on(struct session *session)
 {
 	struct request *req = session->hello;
+	int r;
 
 	session->hello = NULL;
 	session->is_reading = false;
-	req->answer(req, handle_hello(req));
+	r = handle_hello(req);
+	if (r == REQUEST_WAITS)
+		return;
+	req->answer(req, r);
 	request_free(req);
 	session_go_on(session);
 }
@@ -189,21 +214,44 @@ void hello_give_up(struct session *session, uint64_t msec)
 		    session->identity.uid, trouble_of(session, "it does not begin"), msec);
 }
 
+/* Refusals by a limit are counted where it binds. */
+static int conclude(struct request *req, int r)
+{
+	if (r == SHMD_STATUS_DRAINING || r == SHMD_STATUS_VERSION)
+		req->session->registry->refused_total++;
+	if (r > 0)
+		monitor_refused(req->session, (enum shmd_status)r, req->text);
+	else if (r == 0 && !req->session->ended)
+		monitor_session_opened(req->session);
+	return r;
+}
+
+static void run_health(struct request *req)
+{
+	struct session_health *made = req->op;
+
+	if (req->msg->hello_req.role == MSG_ROLE_CLIENT)
+		made->r = session_make_health(made);
+}
+
+static int finish_hello(struct request *req)
+{
+	return conclude(req, hello(req));
+}
+
 int handle_hello(struct request *req)
 {
+	const struct registry *registry = req->session->registry;
 	int r = await_porter(req);
 
 	if (r == REQUEST_WAITS)
 		return r;
 	if (r == 0)
-		r = hello(req);
-
-	/* Refusals by a limit are counted where it binds. */
-	if (r == SHMD_STATUS_DRAINING || r == SHMD_STATUS_VERSION)
-		req->session->registry->refused_total++;
-	if (r > 0)
-		monitor_refused(req->session, (enum shmd_status)r, req->text);
-	else if (r == 0)
-		monitor_session_opened(req->session);
-	return r;
+		r = check(req);
+	if (r == 0 && !request_op(req, sizeof(struct session_health)))
+		r = -ENOMEM;
+	if (r != 0)
+		return conclude(req, r);
+	/* Mapping may wait for the memory of a user who stalls. */
+	return request_work(req, registry->stalls && req->msg->hello_req.role == MSG_ROLE_CLIENT, run_health, finish_hello);
 }

@@ -30,8 +30,12 @@ static void health_set_final(uint32_t *word, uint32_t value)
 
 void session_health_port(struct session *session, const struct session_nic *nic, enum nic_port_state state)
 {
-	uint32_t *word = &session->health->nic[nic->index];
+	uint32_t *word;
 
+	/* It is being torn down. */
+	if (!session->health)
+		return;
+	word = &session->health->nic[nic->index];
 	if (state == NIC_PORT_LOST)
 		health_set_final(word, SHMD_HEALTH_NIC_LOST);
 	else if (state == NIC_PORT_DOWN)
@@ -49,17 +53,22 @@ void session_health_end(struct session *session)
 		health_set_final(&session->health->nic[i], SHMD_HEALTH_SESSION_ENDED);
 }
 
-int session_map_health(struct session *session, int fd)
+static int map_page(int fd, struct shmd_health_page **ret_page)
 {
 	void *page = mmap(NULL, sizeof(struct shmd_health_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (page == MAP_FAILED)
 		return -errno;
-	session->health = page;
+	*ret_page = page;
 	return 0;
 }
 
-int session_make_health(struct session *session)
+int session_map_health(struct session *session, int fd)
+{
+	return map_page(fd, &session->health);
+}
+
+int session_make_health(struct session_health *ret_health)
 {
 	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 	_cleanup_close_ int fd = memfd_create("shmemd-health", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -68,10 +77,10 @@ int session_make_health(struct session *session)
 	if (fd < 0 || ftruncate(fd, sizeof(struct shmd_health_page)) < 0 ||
 	    fcntl(fd, F_ADD_SEALS, seals) < 0)
 		return -errno;
-	r = session_map_health(session, fd);
+	r = map_page(fd, &ret_health->page);
 	if (r < 0)
 		return r;
-	session->health->version = SHMD_HEALTH_PAGE_VERSION;
-	session->health_fd = take_fd(&fd);
+	ret_health->page->version = SHMD_HEALTH_PAGE_VERSION;
+	ret_health->fd = take_fd(&fd);
 	return 0;
 }

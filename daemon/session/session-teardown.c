@@ -120,11 +120,16 @@ static void teardown_kept(struct session *session)
 		session->registry->attr.save->forget(session);
 }
 
+/* Where NICs stall a worker does this: unmapping may wait for a user's memory. */
 static void teardown_health(struct session *session)
 {
-	if (session->health)
-		munmap(session->health, sizeof(*session->health));
-	session->health = NULL;
+	if (session->last_health)
+		munmap(session->last_health, sizeof(*session->last_health));
+	session->last_health = NULL;
+}
+
+static void teardown_health_fd(struct session *session)
+{
 	session->health_fd = safe_close(session->health_fd);
 }
 
@@ -162,12 +167,13 @@ static const struct step of_nics[] = {
 	{"4 destroy QPs, 5 CQs", teardown_queues},
 	{"6 deregister memory", teardown_memory},
 	{"7 doorbell pages, 8 PDs, 9 contexts and their descriptors", teardown_contexts},
+	{"8 the mapping of the health page", teardown_health},
 };
 
 static const struct step of_session[] = {
 	{"10 saved state, 9 descriptors in the fd store", teardown_kept},
 	{"the same in the session's tables, 11 their quota", teardown_resources},
-	{"9 descriptors: health page", teardown_health},
+	{"9 descriptors: health page", teardown_health_fd},
 	{"9 descriptors: socket and pidfd", teardown_connection},
 	{"9 descriptors: watch sockets, behind the socket, whose end is final", teardown_watch},
 	{"11 the quota of session and connection", teardown_charges},
@@ -183,6 +189,7 @@ static void teardown_begin(struct session *session)
 	session_packet_free(session);
 	/* Also without session_end(): a kernel on a GPU has only these words. */
 	session_health_end(session);
+	session->last_health = take_ptr(session->health);
 	monitor_leave(session);
 	session_save_ending(session);
 	/* This needs no NIC, so the next process of this world does not wait for firmware. */
@@ -219,6 +226,13 @@ struct session *session_free(struct session *session)
 	return NULL;
 }
 
+static bool takes_time(const struct session *session)
+{
+	if (session->n_nics == 0)
+		return session->last_health && session->registry->stalls;
+	return registry_has_busy(session->registry);
+}
+
 void session_release(struct session *session)
 {
 	if (!session)
@@ -229,7 +243,7 @@ void session_release(struct session *session)
 	teardown_begin(session);
 	session->work = (struct work){
 		.users = {session->user.uid, session->user.cgroup}, .run = teardown_run, .done = teardown_done};
-	if (session->n_nics == 0 || !registry_has_busy(session->registry))
+	if (!takes_time(session))
 		registry_work(session->registry, false, &session->work);
 	else if (registry_run(session->registry, &session->work))
 		teardown_done(&session->work);

@@ -149,7 +149,8 @@ struct session {
 	unsigned int n_watches; /* pairs that were made for the client */
 	int watch_fds[2]; /* owned: this process's ends of the pairs that the client watches; -1: none. The second is the newest of further ones */
 	int health_fd; /* owned; -1 before Hello */
-	struct shmd_health_page *health; /* mapped; NULL before Hello */
+	struct shmd_health_page *health; /* mapped; NULL before Hello, and once teardown has begun */
+	struct shmd_health_page *last_health; /* what teardown unmaps */
 
 	unsigned int n_nics;
 	struct session_nic *nics[SESSION_MAX_NICS]; /* owned */
@@ -243,7 +244,13 @@ void session_look(struct session *session);
 
 /* ---- health.c ------------------------------------------------------------------------------------------------------ */
 
-int session_make_health(struct session *session); /* the page behind health_fd */
+struct session_health {
+	struct shmd_health_page *page;
+	int fd;
+	int r; /* the caller's */
+};
+
+int session_make_health(struct session_health *ret_health); /* any thread; maps the page, owned by the caller from then on */
 void session_health_end(struct session *session); /* every word: the session has ended */
 /* The word of one NIC follows its port: down, active again, lost for good. */
 void session_health_port(struct session *session, const struct session_nic *nic, enum nic_port_state state);

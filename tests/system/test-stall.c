@@ -256,6 +256,48 @@ static void __attribute__((noreturn)) write_on(const struct scene *s)
 	_exit(0);
 }
 
+static uint64_t most(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* An administrator's list. Returns a session of this process, or 0. */
+static uint64_t ask_list(struct raw_client *admin, uint64_t *longest)
+{
+	uint64_t begin = nsec_now(), own = 0;
+	struct msg req, rep;
+
+	msg_init(&req, MSG_LIST_REQ, 0);
+	req.list_req.what = MSG_LIST_SESSIONS;
+	raw_expect(admin, &req, NULL, 0, MSG_LIST_REP, &rep);
+	*longest = most(*longest, nsec_now() - begin);
+	for (unsigned int i = 0; i < rep.list_rep.n_sessions; i++)
+		if (rep.list_rep.sessions[i].pid == (uint32_t)getpid())
+			own = rep.list_rep.sessions[i].session;
+	msg_deinit(&rep);
+	return own;
+}
+
+static void ask_status(struct raw_client *admin, struct shared *shared)
+{
+	struct msg_status_rep status;
+	uint64_t begin = nsec_now();
+
+	raw_status(admin, &status);
+	count(shared, begin);
+}
+
+static void ask_kill(struct raw_client *admin, uint64_t id, uint64_t *longest)
+{
+	uint64_t begin = nsec_now();
+	struct msg req, rep;
+
+	msg_init(&req, MSG_SESSION_KILL_REQ, 0);
+	req.session_kill_req.session = id;
+	raw_expect(admin, &req, NULL, 0, MSG_OK_REP, &rep);
+	*longest = most(*longest, nsec_now() - begin);
+}
+
 static void scene_begin(struct scene *s, void (*attack_it)(const struct scene *s))
 {
 	if (geteuid() != 0)
@@ -297,7 +339,6 @@ TEST(requests_of_others_are_answered_while_a_nic_sleeps_at_a_users_memory)
 {
 	uint64_t begin, longest_list = 0;
 	struct raw_client admin;
-	struct msg req, rep;
 	struct scene s;
 	pid_t victim;
 
@@ -310,14 +351,7 @@ TEST(requests_of_others_are_answered_while_a_nic_sleeps_at_a_users_memory)
 		live(&s);
 	begin = nsec_now();
 	while (stalled_nsec(s.shared) < WANTED_NSEC && nsec_now() - begin < MOST_NSEC) {
-		uint64_t asked = nsec_now();
-
-		msg_init(&req, MSG_LIST_REQ, 0);
-		req.list_req.what = MSG_LIST_SESSIONS;
-		raw_expect(&admin, &req, NULL, 0, MSG_LIST_REP, &rep);
-		msg_deinit(&rep);
-		if (nsec_now() - asked > longest_list)
-			longest_list = nsec_now() - asked;
+		ask_list(&admin, &longest_list);
 		nap(10 * NSEC_PER_MSEC);
 	}
 	printf("# stalled for %.1f of %.1f s; %u requests: %.2f ms each, the longest %.1f ms; %u writes; a list of sessions %.1f ms\n",
@@ -338,27 +372,9 @@ TEST(requests_of_others_are_answered_while_a_nic_sleeps_at_a_users_memory)
 	scene_end(&s);
 }
 
-/* The control thread answers the first request alone; a worker asks NICs for the second. */
-static void ask_without_mapping(struct raw_client *admin, struct shared *shared, uint64_t *longest_list)
-{
-	struct msg_status_rep status;
-	uint64_t begin = nsec_now(), nsec;
-	struct msg req, rep;
-
-	raw_status(admin, &status);
-	count(shared, begin);
-	begin = nsec_now();
-	msg_init(&req, MSG_LIST_REQ, 0);
-	req.list_req.what = MSG_LIST_SESSIONS;
-	raw_expect(admin, &req, NULL, 0, MSG_LIST_REP, &rep);
-	msg_deinit(&rep);
-	nsec = nsec_now() - begin;
-	*longest_list = nsec > *longest_list ? nsec : *longest_list;
-}
-
 /*
  * The kernel maps and unmaps for all of a process under one lock, and waits there for the hole: who maps waits too, as README.md
- * of daemon/nic/soft says. Traffic and the status go on.
+ * of daemon/nic/soft says. Traffic, the status and lists of sessions go on.
  */
 TEST(mappings_that_wait_for_a_hole_stop_neither_traffic_nor_the_control_thread)
 {
@@ -379,7 +395,8 @@ TEST(mappings_that_wait_for_a_hole_stop_neither_traffic_nor_the_control_thread)
 	puncher_start(&s.puncher, s.memfd, MEMORY_BYTES);
 	begin = nsec_now();
 	while (nsec_now() - begin < 2 * WANTED_NSEC) {
-		ask_without_mapping(&admin, s.shared, &list);
+		ask_status(&admin, s.shared);
+		ask_list(&admin, &list);
 		nap(10 * NSEC_PER_MSEC);
 	}
 	printf("# %u times mapped and unmapped, the longest %.1f ms; %u times the status, the longest %.1f ms; a list %.1f ms; "
@@ -388,10 +405,86 @@ TEST(mappings_that_wait_for_a_hole_stop_neither_traffic_nor_the_control_thread)
 	       (double)s.shared->longest_nsec / NSEC_PER_MSEC, (double)list / NSEC_PER_MSEC, s.shared->n_writes,
 	       (double)s.shared->longest_write_nsec / NSEC_PER_MSEC);
 	ASSERT_LT(s.shared->longest_nsec, 10 * PROMISED_NSEC);
+	ASSERT_LT(list, 10 * PROMISED_NSEC);
 	__atomic_store_n(&s.shared->stop, 1, __ATOMIC_RELEASE);
 	await_child(victim);
 	puncher_stop(&s.puncher);
 	await_child(s.attacker);
+	raw_close(&admin);
+	scene_end(&s);
+}
+
+/* Users whose sessions begin and end, for which the daemon maps and unmaps a page. */
+static void __attribute__((noreturn)) come_and_go(const struct scene *s, uint32_t uid)
+{
+	become(uid);
+	while (!__atomic_load_n(&s->shared->stop, __ATOMIC_ACQUIRE)) {
+		struct raw_client raw;
+
+		raw_connect(&raw, s->daemon.socket);
+		raw_hello(&raw, MSG_ROLE_CLIENT);
+		raw_close(&raw);
+		__atomic_add_fetch(&s->shared->n_writes, 1, __ATOMIC_RELAXED);
+		nap(NSEC_PER_MSEC);
+	}
+	_exit(0);
+}
+
+#define N_COMING 3u
+#define N_KILLED 5u
+
+/* Sessions that an administrator kills meanwhile are unmapped as well. */
+TEST(administrator_lists_and_kills_while_a_hole_stops_every_mapping)
+{
+	uint64_t begin, list = 0, kill = 0;
+	struct raw_client admin, killed[N_KILLED];
+	unsigned int n_killed = 0;
+	pid_t coming[N_COMING];
+	struct scene s;
+
+	scene_begin(&s, attack_mappings);
+	raw_connect(&admin, s.daemon.socket);
+	raw_hello(&admin, MSG_ROLE_CONTROL);
+	for (unsigned int i = 0; i < N_KILLED; i++) {
+		raw_connect(&killed[i], s.daemon.socket);
+		raw_hello(&killed[i], MSG_ROLE_CLIENT);
+		raw_open_nic(&killed[i], raw_traffic_nic(0));
+	}
+	for (unsigned int i = 0; i < N_COMING; i++) {
+		coming[i] = fork();
+		ASSERT_GE(coming[i], 0);
+		if (coming[i] == 0)
+			come_and_go(&s, VICTIM + i);
+	}
+	puncher_start(&s.puncher, s.memfd, MEMORY_BYTES);
+	begin = nsec_now();
+	while (nsec_now() - begin < 2 * WANTED_NSEC) {
+		uint64_t own;
+
+		ask_status(&admin, s.shared);
+		own = ask_list(&admin, &list);
+		if (own && nsec_now() - begin > n_killed * 2 * WANTED_NSEC / N_KILLED) {
+			ask_kill(&admin, own, &kill);
+			n_killed++;
+		}
+		nap(10 * NSEC_PER_MSEC);
+	}
+	printf("# %u times mapped and unmapped, the longest %.1f ms; %u times the status, the longest %.1f ms; a list %.1f ms; "
+	       "%u sessions killed, the longest %.1f ms; %u sessions came and went\n",
+	       s.shared->n_stalls, (double)s.shared->longest_stall_nsec / NSEC_PER_MSEC, s.shared->n_requests,
+	       (double)s.shared->longest_nsec / NSEC_PER_MSEC, (double)list / NSEC_PER_MSEC, n_killed,
+	       (double)kill / NSEC_PER_MSEC, s.shared->n_writes);
+	ASSERT_LT(s.shared->longest_nsec, 10 * PROMISED_NSEC);
+	ASSERT_LT(list, 10 * PROMISED_NSEC);
+	ASSERT_LT(kill, 10 * PROMISED_NSEC);
+	ASSERT_GT(n_killed, 0u);
+	__atomic_store_n(&s.shared->stop, 1, __ATOMIC_RELEASE);
+	puncher_stop(&s.puncher);
+	for (unsigned int i = 0; i < N_COMING; i++)
+		await_child(coming[i]);
+	await_child(s.attacker);
+	for (unsigned int i = 0; i < N_KILLED; i++)
+		raw_close(&killed[i]);
 	raw_close(&admin);
 	scene_end(&s);
 }
@@ -415,7 +508,8 @@ TEST(a_user_who_dies_while_its_nic_sleeps_holds_up_nobody)
 	kill(s.attacker, SIGKILL);
 	begin = nsec_now();
 	while (nsec_now() - begin < NSEC_PER_SEC) {
-		ask_without_mapping(&admin, s.shared, &list);
+		ask_status(&admin, s.shared);
+		ask_list(&admin, &list);
 		nap(10 * NSEC_PER_MSEC);
 	}
 	printf("# %u times the status: the longest %.1f ms; a list %.1f ms\n", s.shared->n_requests,
