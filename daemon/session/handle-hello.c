@@ -88,7 +88,6 @@ static int charge_client(struct request *req)
 	const struct quota_amount amount = session_own_amount(req->session);
 	struct session *session = req->session;
 
-
 	if (session->has_admin_place) {
 		quota_explain(&session->user, session->admin_limit, 1, req->text, sizeof(req->text));
 		return SHMD_STATUS_QUOTA_SESSIONS;
