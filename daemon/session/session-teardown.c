@@ -120,6 +120,13 @@ static void teardown_kept(struct session *session)
 		session->registry->attr.save->forget(session);
 }
 
+/* News that are not written yet, where NICs stall. */
+static void teardown_words(struct session *session)
+{
+	if (session->last_health)
+		session_health_write(session->last_health, &session->health_news);
+}
+
 /* Where NICs stall a worker does this: unmapping may wait for a user's memory. */
 static void teardown_health(struct session *session)
 {
@@ -163,6 +170,7 @@ struct step {
 };
 
 static const struct step of_nics[] = {
+	{"0 health words", teardown_words},
 	{"1 stop data threads on its queues, 2 QPs to error, 3 bounded wait for the flush", teardown_quiesce},
 	{"4 destroy QPs, 5 CQs", teardown_queues},
 	{"6 deregister memory", teardown_memory},
@@ -188,7 +196,10 @@ static void teardown_begin(struct session *session)
 		request_free(take_ptr(session->hello));
 	session_packet_free(session);
 	/* Also without session_end(): a kernel on a GPU has only these words. */
-	session_health_end(session);
+	if (session->registry->stalls)
+		session->health_news.has_ended = true;
+	else
+		session_health_end(session);
 	session->last_health = take_ptr(session->health);
 	monitor_leave(session);
 	session_save_ending(session);
@@ -238,7 +249,7 @@ void session_release(struct session *session)
 	if (!session)
 		return;
 	session->released = true;
-	if (session->busy)
+	if (session->busy || session->health_write)
 		return;
 	teardown_begin(session);
 	session->work = (struct work){

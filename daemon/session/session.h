@@ -101,6 +101,12 @@ struct session_packet {
 	uint8_t data[];
 };
 
+/* What the words of a page are to say. */
+struct health_news {
+	bool has_ended;
+	uint64_t lost, down, active; /* bits: NICs. At most one has the bit of a NIC */
+};
+
 struct session {
 	struct registry *registry;
 	struct list link; /* registry->sessions */
@@ -150,7 +156,10 @@ struct session {
 	int watch_fds[2]; /* owned: this process's ends of the pairs that the client watches; -1: none. The second is the newest of further ones */
 	int health_fd; /* owned; -1 before Hello */
 	struct shmd_health_page *health; /* mapped; NULL before Hello, and once teardown has begun */
-	struct shmd_health_page *last_health; /* what teardown unmaps */
+	struct shmd_health_page *last_health; /* what teardown writes at last, and unmaps */
+	struct health_news health_news; /* not written yet */
+	uint64_t told_down; /* bits: NICs whose words may say something else than OK */
+	struct health_write *health_write; /* a worker writes; NULL: none does */
 
 	unsigned int n_nics;
 	struct session_nic *nics[SESSION_MAX_NICS]; /* owned */
@@ -251,7 +260,12 @@ struct session_health {
 };
 
 int session_make_health(struct session_health *ret_health); /* any thread; maps the page, owned by the caller from then on */
-void session_health_end(struct session *session); /* every word: the session has ended */
+/*
+ * Every word: the session has ended. Where NICs stall a worker writes the words, and the control thread waits a little for it: the
+ * client may punch a hole into its page.
+ */
+void session_health_end(struct session *session);
+void session_health_write(struct shmd_health_page *page, const struct health_news *news); /* any thread */
 /* The word of one NIC follows its port: down, active again, lost for good. */
 void session_health_port(struct session *session, const struct session_nic *nic, enum nic_port_state state);
 int session_map_health(struct session *session, int fd); /* a page that is there; borrowed */
