@@ -546,6 +546,8 @@ TEST(a_daemon_that_is_killed_dies_when_the_hole_is_there)
 	munmap(s.shared, sizeof(*s.shared));
 }
 
+/* ---- the page that the daemon shares with each client -------------------------------------------------------------------- */
+
 #define N_HELD 10u
 
 /* A client with its health page, which a hole comes and goes in. */
