@@ -558,6 +558,7 @@ int session_import(struct registry *registry, uint64_t id, struct state *state, 
 	}
 	session->ended = a.ended;
 	session->saved.is_stale = true;
+	session->release = session_release;
 	list_add_tail(&registry->sessions, &session->link);
 	if (registry->last_id < id)
 		registry->last_id = id;

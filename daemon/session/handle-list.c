@@ -7,11 +7,11 @@
  * table, QP in the batch), so it stays right while sessions come and go.
  *
  * A handler fills its page at once and then queries the NICs, while it holds the sessions of the page. A worker queries NICs that
- * block, and the control thread queries NICs that stall for the counters of sessions, within its patience. A list shows the last
- * known state of NICs, and of a session that another worker uses: state, peer and error of its QPs as requests, events and lists
- * reported last, counters as of the last query. So no client waits for firmware there. Counters of NICs are sums of these; each
- * reader triggers a refresh of 16 sessions, at most once a second, for the next reader. Ports are as the last event reported, or
- * the last query in the background (at most ten a second). Control thread, but ask_sessions() of NICs that block, and ask_qps().
+ * block; the control thread queries the counters of sessions on NICs that stall, within its patience. A list shows the last known
+ * state of NICs, and of a session that another worker uses: state, peer and error of its QPs as requests, events and lists reported
+ * last, counters as of the last query. So no client waits for firmware there. Counters of NICs are sums of these; each reader
+ * triggers a refresh of 16 sessions, at most once a second, for the next reader. Ports are as the last event reported, or the last
+ * query in the background (at most ten a second). Control thread, except ask_qps(), and ask_sessions() of NICs that block.
  */
 #include "daemon/host/host.h"
 #include "daemon/session/dispatch.h"

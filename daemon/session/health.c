@@ -5,8 +5,11 @@
  * A word keeps its first final value. "Port down" alone is not final. It is set in every session that has the NIC open, or opens it
  * while its port is down, and ends waits on that NIC. Port up clears it by compare-and-swap, and the waits may be repeated. A lost
  * NIC, the session's end and a daemon that is gone replace it. The page is shared with the client and may hold anything, so this
- * file writes it and never trusts it. A client can also make the writer wait, by a hole, so a worker writes it where NICs stall.
- * Control thread, but session_health_write() and session_make_health().
+ * file writes it and never trusts it.
+ *
+ * Mapping and unmapping may wait for the memory of a user who stalls, and a client can punch a hole into its page, for which
+ * whoever writes it then waits. So where NICs stall, workers map the page, write it and unmap it. Control thread, except
+ * session_health_write() and session_make_health().
  */
 #include "daemon/session/session.h"
 
@@ -73,7 +76,7 @@ static void write_run(struct work *work)
 	session_health_write(write->page, &write->news);
 }
 
-static void tell(struct session *session);
+static void write_news(struct session *session);
 
 static void write_done(struct work *work)
 {
@@ -83,13 +86,13 @@ static void write_done(struct work *work)
 	session->health_write = NULL;
 	free(write);
 	if (session->released)
-		session_release(session);
+		session->release(session);
 	else
-		tell(session);
+		write_news(session);
 }
 
-/* What is not told here is told by the next call, or by the teardown. */
-static void tell(struct session *session)
+/* Without memory or a worker, the next call writes the news, or the teardown. */
+static void write_news(struct session *session)
 {
 	struct health_write *write;
 
@@ -109,10 +112,11 @@ static void tell(struct session *session)
 	}
 }
 
+/* A session that an import gives up is freed at once, so no worker may hold it: it has no `release` yet. */
 static void publish(struct session *session)
 {
-	if (session->registry->stalls) {
-		tell(session);
+	if (session->registry->stalls && session->release) {
+		write_news(session);
 		return;
 	}
 	session_health_write(session->health, &session->health_news);

@@ -120,7 +120,7 @@ static void teardown_kept(struct session *session)
 		session->registry->attr.save->forget(session);
 }
 
-/* Also where nobody called session_end(): a kernel on a GPU has nothing but these words. */
+/* News that are not written yet, where NICs stall. */
 static void teardown_words(struct session *session)
 {
 	if (session->last_health)
@@ -195,8 +195,12 @@ static void teardown_begin(struct session *session)
 	if (session->hello)
 		request_free(take_ptr(session->hello));
 	session_packet_free(session);
+	/* Also without session_end(): a kernel on a GPU has only these words. */
+	if (session->registry->stalls)
+		session->health_news.has_ended = true;
+	else
+		session_health_end(session);
 	session->last_health = take_ptr(session->health);
-	session->health_news.has_ended = true;
 	monitor_leave(session);
 	session_save_ending(session);
 	/* This needs no NIC, so the next process of this world does not wait for firmware. */

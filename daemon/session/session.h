@@ -101,7 +101,7 @@ struct session_packet {
 	uint8_t data[];
 };
 
-/* What the words of a page are to say. */
+/* Changes of a page's words that are not written yet. */
 struct health_news {
 	bool has_ended;
 	uint64_t lost, down, active; /* bits: NICs. At most one has the bit of a NIC */
@@ -160,6 +160,8 @@ struct session {
 	struct health_news health_news; /* not written yet */
 	uint64_t told_down; /* bits: NICs whose words may say something else than OK */
 	struct health_write *health_write; /* a worker writes; NULL: none does */
+	/* session_release(), for health.c, which is below it. NULL while an import may still free the session. */
+	void (*release)(struct session *session);
 
 	unsigned int n_nics;
 	struct session_nic *nics[SESSION_MAX_NICS]; /* owned */
