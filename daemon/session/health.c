@@ -8,7 +8,7 @@
  * file writes it and never trusts it.
  *
  * Mapping and unmapping may wait for the memory of a user who stalls, and a client can punch a hole into its page, for which
- * whoever writes it then waits. So where NICs stall, workers map the page, write it and unmap it. Control thread, except
+ * its writers then wait. So if NICs stall, workers map the page, write it and unmap it. Control thread, except
  * session_health_write() and session_make_health().
  */
 #include "daemon/session/session.h"
