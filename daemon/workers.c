@@ -253,18 +253,19 @@ static int start_another(struct workers *workers)
 }
 
 /*
- * The heap of this thread is extended now, if at all, and not while the next work runs: the kernel may wait for another user's
+ * Makes or extends the heap of this thread now rather than while the next work runs: the kernel may wait for another user's
  * memory then (main.c).
  */
-static void keep_room(void)
+static void keep_room(size_t bytes)
 {
-	void *volatile mem = malloc(ROOM_BYTES);
+	void *volatile mem = malloc(bytes);
 
 	free(mem);
 }
 
 static void carry_out(struct workers *workers, struct work *work)
 {
+	bool may_stall = work->may_stall;
 	struct worker self;
 
 	begin(workers, &self, work);
@@ -273,7 +274,8 @@ static void carry_out(struct workers *workers, struct work *work)
 		;
 	pthread_mutex_unlock(&workers->lock);
 	work->run(work);
-	keep_room();
+	if (may_stall)
+		keep_room(ROOM_BYTES);
 	pthread_mutex_lock(&workers->lock);
 	end(workers, &self, work);
 }
@@ -303,7 +305,7 @@ static void *run_thread(void *arg)
 	struct work *work;
 
 	prctl(PR_SET_NAME, "shmd-worker");
-	keep_room();
+	keep_room(1);
 	pthread_mutex_lock(&workers->lock);
 	while (!workers->stop) {
 		work = take_next(workers);
