@@ -705,6 +705,41 @@ TEST_TIMEOUT(order_for_a_porter_waits_while_none_can_be_forked, 60)
 	scene_deinit(&s);
 }
 
+/* The kernel rejects a descriptor while more of the same user are unread than the sender may have open. */
+TEST_TIMEOUT(packet_comes_without_its_descriptor_while_too_many_are_unread, 60)
+{
+	struct rlimit limit = {.rlim_cur = 30};
+	struct client client;
+	int unread[2], pipe;
+	struct scene s;
+	pid_t porter;
+
+	be_ordinary();
+	scene_init(&s);
+	client_init(&client, &s);
+	while ((porter = find_porter()) == 0)
+		hear(&s);
+	limit.rlim_max = limit.rlim_cur;
+	ASSERT_OK(prlimit(porter, RLIMIT_NOFILE, &limit, NULL));
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, unread));
+	pipe = send_pipe(&client);
+	for (rlim_t i = 0; i <= limit.rlim_cur; i++)
+		ASSERT_OK(framing_send(unread[0], "x", 1, &pipe, 1));
+	receive(&client, &s);
+	ASSERT_ERR(client.r, EMFILE);
+	ASSERT_STREQ(client.text, "hello");
+	close(unread[0]);
+	close(unread[1]);
+	expect_closed_elsewhere(pipe, &s);
+	close(pipe);
+	close(send_pipe(&client));
+	receive(&client, &s);
+	ASSERT_OK(client.r);
+	ASSERT_GE(client.fd, 0);
+	client_deinit(&client);
+	scene_deinit(&s);
+}
+
 /* The request ends with an error, and the slot with the next porter. */
 TEST_TIMEOUT(request_does_not_wait_for_a_porter_that_cannot_be_forked, 60)
 {
