@@ -54,7 +54,7 @@ static void own_packet(struct porter *porter, struct held *held, struct news *ne
 	if (news->fd >= 0)
 		held_add(held, news->fd);
 	else if (news->head.r == 0 && news->head.n_fds == 1 && !inspect_refusal(held->info.kind))
-		news->head.r = -EMFILE; /* the table of this process was full */
+		news->head.r = -EMFILE; /* the table of this process was full, or too many are unread */
 	if (held->refs == 0)
 		held_drop(held);
 }

@@ -70,6 +70,17 @@ static struct {
 	uint8_t *packet; /* FRAMING_MAX_PACKET_BYTES + 1 */
 } porter;
 
+static int send_to_daemon(const struct msghdr *header)
+{
+	ssize_t n;
+
+	do
+		n = sendmsg(porter.attr.channel, header, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : 0;
+}
+
+/* Where too many descriptors of the daemon's user are unread, the bytes alone: the daemon answers that none was free. */
 static void send_news(const struct porter_news *news, const void *bytes, size_t n, int fd)
 {
 	struct iovec iov[] = {{(void *)news, sizeof(*news)}, {(void *)bytes, n}};
@@ -86,8 +97,11 @@ static void send_news(const struct porter_news *news, const void *bytes, size_t 
 			.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
 		memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
 	}
-	while (sendmsg(porter.attr.channel, &header, MSG_NOSIGNAL) < 0 && errno == EINTR)
-		;
+	if (send_to_daemon(&header) != -ETOOMANYREFS)
+		return;
+	header.msg_control = NULL;
+	header.msg_controllen = 0;
+	send_to_daemon(&header);
 }
 
 static void send_event(enum porter_event event, uint32_t slot, uint64_t hold)

@@ -13,6 +13,7 @@
 
 #include "proto/base/nsec.h"
 #include "proto/framing.h"
+#include "tests/lib/child.h"
 #include "tests/lib/fixture-keeper.h"
 #include "tests/lib/raw-client.h"
 #include "tests/lib/test.h"
@@ -22,36 +23,6 @@
 #define ORDINARY_UID 54321u
 
 static const struct shmd_queues_attr one_qp = {.n_qps = 1};
-
-static bool is_called(int pid, const char *name)
-{
-	char path[64], text[32] = "";
-	FILE *in;
-
-	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-	in = fopen(path, "re");
-	if (in && fgets(text, sizeof(text), in))
-		text[strcspn(text, "\n")] = '\0';
-	if (in)
-		fclose(in);
-	return strcmp(text, name) == 0;
-}
-
-/* The first child with this name, or 0. */
-static pid_t child_called(pid_t parent, const char *name)
-{
-	char path[64];
-	int pid = 0;
-	FILE *in;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", parent, parent);
-	in = fopen(path, "re");
-	while (in && fscanf(in, "%d", &pid) == 1 && !is_called(pid, name))
-		pid = 0;
-	if (in)
-		fclose(in);
-	return pid;
-}
 
 static pid_t find_zygote(const struct fixture_daemon *daemon)
 {

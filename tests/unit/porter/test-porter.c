@@ -20,6 +20,7 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 #include "proto/framing.h"
+#include "tests/lib/child.h"
 #include "tests/lib/strange-fd.h"
 #include "tests/lib/test.h"
 
@@ -262,43 +263,12 @@ TEST(files_are_refused_by_name_and_closed)
 	scene_deinit(&s);
 }
 
-static bool is_called(int pid, const char *name)
-{
-	char path[64], comm[32] = "";
-	FILE *in;
-
-	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-	in = fopen(path, "re");
-	if (in && !fgets(comm, sizeof(comm), in))
-		comm[0] = '\0';
-	if (in)
-		fclose(in);
-	comm[strcspn(comm, "\n")] = '\0';
-	return strcmp(comm, name) == 0;
-}
-
-/* 0: there is none. */
-static int find_child(int parent, const char *name)
-{
-	char path[64];
-	int pid = 0;
-	FILE *in;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", parent, parent);
-	in = fopen(path, "re");
-	while (in && fscanf(in, "%d", &pid) == 1 && !is_called(pid, name))
-		pid = 0;
-	if (in)
-		fclose(in);
-	return pid;
-}
-
 /* Finds the porter of this test, since others run beside it. */
 static pid_t find_porter(void)
 {
-	int zygote = find_child(getpid(), "shmemd-zygote");
+	int zygote = child_called(getpid(), "shmemd-zygote");
 
-	return zygote > 0 ? find_child(zygote, "porter 4242") : 0;
+	return zygote > 0 ? child_called(zygote, "porter 4242") : 0;
 }
 
 /* On one CPU and as the idlest process: each order wakes the porter, which carries it out before this process goes on. */
@@ -311,7 +281,7 @@ static void be_slower_than_a_porter(void)
 	CPU_SET((unsigned int)sched_getcpu(), &one);
 	ASSERT_OK(sched_setaffinity(0, sizeof(one), &one));
 	for (int i = 0; i < 2; i++) {
-		pid_t pid = i == 0 ? find_child(getpid(), "shmemd-zygote") : find_porter();
+		pid_t pid = i == 0 ? child_called(getpid(), "shmemd-zygote") : find_porter();
 
 		ASSERT_OK(sched_setaffinity(pid, sizeof(one), &one));
 	}
@@ -652,7 +622,7 @@ static void limit_processes(rlim_t n)
 	uint64_t end = nsec_now() + PATIENCE_NSEC;
 	pid_t zygote;
 
-	while ((zygote = find_child(getpid(), "shmemd-zygote")) == 0)
+	while ((zygote = child_called(getpid(), "shmemd-zygote")) == 0)
 		ASSERT_LT(nsec_now(), end);
 	ASSERT_OK(prlimit(zygote, RLIMIT_NPROC, NULL, &limit));
 	limit.rlim_cur = n < limit.rlim_max ? n : limit.rlim_max;
@@ -705,6 +675,41 @@ TEST_TIMEOUT(order_for_a_porter_waits_while_none_can_be_forked, 60)
 	scene_deinit(&s);
 }
 
+/* The kernel rejects a descriptor while more of the same user are unread than the sender may have open. */
+TEST_TIMEOUT(packet_comes_without_its_descriptor_while_too_many_are_unread, 60)
+{
+	struct rlimit limit = {.rlim_cur = 30};
+	struct client client;
+	int unread[2], pipe;
+	struct scene s;
+	pid_t porter;
+
+	be_ordinary();
+	scene_init(&s);
+	client_init(&client, &s);
+	while ((porter = find_porter()) == 0)
+		hear(&s);
+	limit.rlim_max = limit.rlim_cur;
+	ASSERT_OK(prlimit(porter, RLIMIT_NOFILE, &limit, NULL));
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, unread));
+	pipe = send_pipe(&client);
+	for (rlim_t i = 0; i <= limit.rlim_cur; i++)
+		ASSERT_OK(framing_send(unread[0], "x", 1, &pipe, 1));
+	receive(&client, &s);
+	ASSERT_ERR(client.r, EMFILE);
+	ASSERT_STREQ(client.text, "hello");
+	close(unread[0]);
+	close(unread[1]);
+	expect_closed_elsewhere(pipe, &s);
+	close(pipe);
+	close(send_pipe(&client));
+	receive(&client, &s);
+	ASSERT_OK(client.r);
+	ASSERT_GE(client.fd, 0);
+	client_deinit(&client);
+	scene_deinit(&s);
+}
+
 /* The request ends with an error, and the slot with the next porter. */
 TEST_TIMEOUT(request_does_not_wait_for_a_porter_that_cannot_be_forked, 60)
 {
@@ -752,7 +757,7 @@ TEST_TIMEOUT(end_of_the_zygote_is_reported_and_nobody_waits_for_a_porter, 60)
 	client_init(&client, &s);
 	while ((porter = find_porter()) == 0)
 		hear(&s);
-	ASSERT_OK(kill(find_child(getpid(), "shmemd-zygote"), SIGKILL));
+	ASSERT_OK(kill(child_called(getpid(), "shmemd-zygote"), SIGKILL));
 	while (porters_hear_zygote(s.porters) == 0)
 		ASSERT_LT(nsec_now(), end);
 	ASSERT(porters_trouble(s.porters));
