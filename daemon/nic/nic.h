@@ -370,6 +370,7 @@ struct nic_ctx {
 	struct nic *nic;
 	struct nic_doorbell doorbell;
 	uint64_t patience_nsec; /* set by the caller: how long operations wait before -EBUSY on a NIC that stalls; 0: the backend decides */
+	bool on_control; /* the caller's: it is the control thread, whose waits for such NICs have a budget besides */
 	uint32_t client_pd; /* constant: the kernel's handle of its PD + 1, for a client with its command descriptor; 0: no client has it */
 	uint64_t session_id;
 };

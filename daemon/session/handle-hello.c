@@ -108,7 +108,10 @@ static int check(struct request *req)
 	if (hello->role != MSG_ROLE_CLIENT && hello->role != MSG_ROLE_CONTROL)
 		return request_fail(req, SHMD_STATUS_INVALID, "role %d is neither client nor control",
 				    (int)hello->role);
-	return hello->role == MSG_ROLE_CLIENT ? charge_client(req) : 0;
+	if (hello->role != MSG_ROLE_CLIENT)
+		return 0;
+	req->session->is_watched = hello->resumes && session_may_resume(req->session->registry);
+	return charge_client(req);
 }
 
 /* The part that only a client has: a health page, and perhaps a socket to watch. */
@@ -122,7 +125,6 @@ static int admit_client(struct request *req)
 		return made->r;
 	session->health = made->page;
 	session->health_fd = made->fd;
-	session->is_watched = req->msg->hello_req.resumes && session_may_resume(session->registry);
 	r = request_add_fd(req, session->health_fd);
 	if (r < 0)
 		return r;

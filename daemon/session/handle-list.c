@@ -97,8 +97,10 @@ struct session_page {
 
 static void set_patience(struct session *session, uint64_t nsec)
 {
-	for (unsigned int i = 0; i < session->n_nics; i++)
+	for (unsigned int i = 0; i < session->n_nics; i++) {
 		session->nics[i]->ctx->patience_nsec = nsec;
+		session->nics[i]->ctx->on_control = nsec > 0 && session->registry->stalls;
+	}
 }
 
 static void ask_sessions(struct request *req)

@@ -148,9 +148,9 @@ int soft_call_brief(struct soft_exec *exec, struct soft_call *call)
 
 int soft_ctx_ask(struct soft_ctx *ctx, struct soft_call *call)
 {
-	if (ctx->base.patience_nsec)
-		return ask_briefly(ctx->exec, call, ctx->base.patience_nsec);
-	return soft_call_ask(ctx->exec, call, SOFT_ASK_NSEC);
+	uint64_t nsec = ctx->base.patience_nsec ? ctx->base.patience_nsec : SOFT_ASK_NSEC;
+
+	return ctx->base.on_control ? ask_briefly(ctx->exec, call, nsec) : soft_call_ask(ctx->exec, call, nsec);
 }
 
 /* ---- the data thread ---------------------------------------------------------------------------------------------------------- */
