@@ -500,7 +500,7 @@ TEST(administrator_lists_and_kills_while_a_hole_stops_every_mapping)
  * The session ends while its executor sleeps, and is torn down once that is awake. Nobody waits for this but requests that map
  * memory, once the teardown unmaps the attacker's.
  */
-TEST(a_user_who_dies_while_its_nic_sleeps_holds_up_nobody)
+TEST_TIMEOUT(a_user_who_dies_while_its_nic_sleeps_holds_up_nobody, 90)
 {
 	struct msg_status_rep status;
 	struct raw_client admin;
@@ -534,7 +534,7 @@ TEST(a_user_who_dies_while_its_nic_sleeps_holds_up_nobody)
 }
 
 /* A thread that sleeps like that keeps its process from dying: that is the kernel's, and said in SECURITY.md. */
-TEST(a_daemon_that_is_killed_dies_when_the_hole_is_there)
+TEST_TIMEOUT(a_daemon_that_is_killed_dies_when_the_hole_is_there, 90)
 {
 	uint64_t begin;
 	struct scene s;
