@@ -23,7 +23,8 @@
 struct scene {
 	struct lab lab;
 	struct keep_store *store;
-	bool blocks; /* NICs do: to set before start() */
+	bool blocks, stalls; /* NICs do: to set before start() */
+	unsigned int n_runs; /* works that such NICs wanted a worker for */
 	char path[64];
 	int manager;
 	unsigned int n_strange, n_adopted; /* lines with these events */
@@ -55,6 +56,15 @@ static void make_manager(struct scene *s)
 	setenv("FDSTORE", "100", 1);
 }
 
+static bool on_run(void *arg, struct work *work)
+{
+	struct scene *s = arg;
+
+	s->n_runs++;
+	work->run(work);
+	return true;
+}
+
 static int attach(void *arg, struct session *session)
 {
 	return 0;
@@ -80,6 +90,8 @@ static void start(struct scene *s, bool has_store)
 	s->lab.registry.attr.store_arg = s->store;
 	s->lab.registry.attr.hooks.note = on_note;
 	s->lab.registry.attr.hooks.arg = s;
+	s->lab.registry.attr.hooks.run = on_run;
+	s->lab.registry.stalls = s->stalls;
 	now.store = s->store;
 	ASSERT_OK(resume_all(&now, &s->result));
 	for (int i = 0; i < 2; i++)
@@ -322,6 +334,43 @@ TEST(session_that_had_ended_does_not_hold_the_start_up)
 		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s", i ? ":" : "", k.kept[i].name);
 	}
 	as_daemon(fds, k.n, names, find_ended);
+	keep_lab_let_go(&k, 1);
+	raw_close(&pair.raw);
+	keep_lab_deinit(&k);
+}
+
+static void find_incomplete(void)
+{
+	static struct scene s = {.stalls = true};
+
+	start(&s, true);
+	ASSERT_EQ(s.result.n_ended, 1);
+	ASSERT_EQ(s.n_runs, 0);
+	stop(&s);
+}
+
+/* An import that gives a session up frees it at once, so a worker would write the health page of one that is gone. */
+TEST(no_worker_gets_a_session_that_an_import_gives_up)
+{
+	struct keep_lab k = {.blocks = false};
+	char names[16 * SAVE_NAME_BYTES] = "";
+	struct pair pair, *pairs[] = {&pair};
+	unsigned int n = 0;
+	int fds[16];
+
+	keep_lab_init(&k, 100);
+	keep_lab_hello(&pair, &k);
+	raw_open_nic(&pair.raw, "fake0");
+	keep_lab_restart(&k, pairs, 1);
+	ASSERT_LE(k.n, 16);
+	for (unsigned int i = 0; i < k.n; i++) {
+		if (strstr(k.kept[i].name, "-c"))
+			continue; /* its context */
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s", n ? ":" : "", k.kept[i].name);
+		fds[n++] = fcntl(k.kept[i].fd, F_DUPFD_CLOEXEC, 3);
+	}
+	ASSERT_LT(n, k.n);
+	as_daemon(fds, n, names, find_incomplete);
 	keep_lab_let_go(&k, 1);
 	raw_close(&pair.raw);
 	keep_lab_deinit(&k);
