@@ -37,7 +37,7 @@
 
 #define DONE_PER_TURN 64
 #define STACK_BYTES (1u << 20)
-#define ROOM_BYTES (256u << 10)
+#define ROOM_BYTES (96u << 10)
 
 /* At most this many users stall at once; each costs a thread. */
 #define MOST_STALLED 1024u
