@@ -37,6 +37,7 @@
 
 #define DONE_PER_TURN 64
 #define STACK_BYTES (1u << 20)
+/* A sanitizer's allocator maps larger pieces singly, and keeps each of them for a while after its end. */
 #define ROOM_BYTES (96u << 10)
 
 /* At most this many users stall at once; each costs a thread. */

@@ -122,8 +122,8 @@ void host_add_gid(struct host_nic *nic, const struct host_gid *gid);
  */
 enum host_known host_manages_switches(int device);
 /*
- * The PCI function of the RDMA device `name` in the folder `at`; software has none. A device on something between, as a
- * subfunction, has the address and the port numbers of its PF and is no NIC of that function. Nor is one with a parent.
+ * The PCI function of the RDMA device `name` in the folder `at`; software has none. A subfunction has the address and the
+ * port numbers of its PF, and a child device those of its parent; neither counts as a NIC of that function.
  */
 bool host_find_function(int at, const char *name, uint64_t *ret_pci);
 /* Whether an interface carries anything, by its "operstate". */
@@ -225,7 +225,7 @@ void host_ask_speeds(struct host_nic *const *nics, unsigned int n);
 
 #define HOST_GPU_LINKS 36
 
-/* What NVML says of a GPU. */
+/* A GPU as NVML reports it. */
 struct host_gpu {
 	uint64_t pci;
 	char uuid[HOST_NAME_BYTES];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the state of a session says, before anything of it is made; and how it is made again. */
+/* Reads the saved state of a session, and makes the session again from it. */
 #ifndef SHMEMD_RESTART_IMPORT_H
 #define SHMEMD_RESTART_IMPORT_H
 

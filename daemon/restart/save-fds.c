@@ -22,7 +22,7 @@
 #include "proto/base/cleanup.h"
 #include "proto/text.h"
 
-/* Whoever fills the store keeps the sessions of others out of it: a user has at most so many times what is left to them. */
+/* A full store would keep out the sessions of other users. So each user may fill at most this many times the free places. */
 #define USER_SHARE 7u
 
 struct saved_gone {
@@ -30,12 +30,13 @@ struct saved_gone {
 	char name[SAVE_NAME_BYTES];
 };
 
-void save_name_of(char name[SAVE_NAME_BYTES], uint64_t session, const char *what)
+static void save_name_of(char name[SAVE_NAME_BYTES], uint64_t session, const char *what)
 {
 	snprintf(name, SAVE_NAME_BYTES, "s%" PRIx64 "-%s", session, what);
 }
 
-void save_name(char name[SAVE_NAME_BYTES], uint64_t session, char kind, uint32_t number)
+/* "s1f-m3" and the like. */
+static void save_name(char name[SAVE_NAME_BYTES], uint64_t session, char kind, uint32_t number)
 {
 	snprintf(name, SAVE_NAME_BYTES, "s%" PRIx64 "-%c%" PRIx32, session, kind, number);
 }
@@ -271,8 +272,8 @@ int save_fd_of(struct session *session, const char *what, int fd)
 }
 
 /*
- * Whoever keeps it closes it as well, and a service manager that waits for a client starts nothing any more. All but memfds can
- * be polled, so that their last close takes a lock of whoever polls them; pipes have one more.
+ * The service manager closes what it keeps, and starts no other service while it waits for a client there. The last close of
+ * anything but a memfd takes a lock of the processes that poll it; that of a pipe takes one more.
  */
 static bool may_be_kept(int fd)
 {

@@ -33,10 +33,7 @@ int save_write(struct session *session);
 
 /* ---- save-fds.c: descriptors by name -------------------------------------------------------------------------------- */
 
-/* "s1f-m3" and the like. */
-void save_name(char name[SAVE_NAME_BYTES], uint64_t session, char kind, uint32_t number);
 void save_name_nic(char name[SAVE_NAME_BYTES], uint64_t session, unsigned int nic, unsigned int k);
-void save_name_of(char name[SAVE_NAME_BYTES], uint64_t session, const char *what);
 
 /* `fd` is borrowed. A failure drops the session. */
 int save_fd(struct session *session, const char *name, int fd);

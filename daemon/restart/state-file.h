@@ -122,7 +122,6 @@ void state_compact(struct state *state);
 
 /* Apply the patches of a committed journal to the extents and the head. -EBADMSG: one would write elsewhere. */
 int state_apply(unsigned char *map, uint64_t offset, uint64_t bytes);
-void state_unstage(struct state *state, struct record *record);
 struct record *state_record_free(struct record *record);
 void state_forget_free(struct state *state); /* empties the lists of free extents; the file stays as it is */
 

@@ -22,7 +22,7 @@
 
 /* ---- staging ------------------------------------------------------------------------------------------------------- */
 
-void state_unstage(struct state *state, struct record *record)
+static void unstage(struct state *state, struct record *record)
 {
 	list_del(&record->staged_link);
 	free(record->bytes);
@@ -100,7 +100,7 @@ void state_remove(struct state *state, uint64_t key)
 	if (record->place)
 		stage(state, record, STAGED_REMOVE, NULL, 0);
 	else
-		state_unstage(state, record);
+		unstage(state, record);
 }
 
 /* ---- where records go ---------------------------------------------------------------------------------------------- */
@@ -316,7 +316,7 @@ static void settle(struct state *state, struct record *record)
 	record->place = record->to;
 	record->to = NULL;
 	record->length = record->n;
-	state_unstage(state, record);
+	unstage(state, record);
 }
 
 static void discard(struct state *state)
@@ -324,7 +324,7 @@ static void discard(struct state *state)
 	struct record *record, *tmp;
 
 	list_for_each_entry_safe(record, tmp, &state->staged, staged_link)
-		state_unstage(state, record);
+		unstage(state, record);
 	state->error = 0;
 }
 

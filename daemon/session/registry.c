@@ -72,6 +72,8 @@ void registry_deinit(struct registry *registry)
 	pthread_mutex_destroy(&registry->quiesce_lock);
 }
 
+static void count_added(struct registry_nic *rnic);
+
 int registry_add_nic(struct registry *registry, struct nic *nic, const struct nic_info *info)
 {
 	struct registry_nic *rnic;
@@ -84,7 +86,7 @@ int registry_add_nic(struct registry *registry, struct nic *nic, const struct ni
 	registry->n_nics++;
 	registry->blocks |= nic->blocks && registry->attr.hooks.work;
 	registry->stalls |= nic->stalls && registry->attr.hooks.run;
-	registry_count_added(rnic);
+	count_added(rnic);
 	return 0;
 }
 
@@ -306,7 +308,8 @@ void registry_take_down(struct registry_nic *rnic)
 		registry_refresh_nic(rnic);
 }
 
-void registry_count_added(struct registry_nic *rnic)
+/* A NIC that was absent when state was imported, and whose port may have been taken down before. */
+static void count_added(struct registry_nic *rnic)
 {
 	struct registry *registry = rnic->registry;
 

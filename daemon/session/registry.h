@@ -172,8 +172,6 @@ void registry_save_told(struct registry *registry);
 void registry_count_ended(struct session *session);
 /* Every session is imported: NICs count on from the figures that readers saw. */
 void registry_count_on(struct registry *registry);
-/* One that was absent then, and whose port may have been taken down before. */
-void registry_count_added(struct registry_nic *rnic);
 void registry_take_down(struct registry_nic *rnic); /* its port, as before; where that is possible */
 struct registry_nic *registry_find_nic(struct registry *registry, const char *name);
 /* Numbers that go on, and assignments: after each change of them. Nothing where nothing is saved. */

@@ -381,7 +381,7 @@ static struct topo_gpu *gpu_of(struct topo *topo, uint64_t pci)
 	return NULL;
 }
 
-/* The other end of a link that is no GPU of the map is a switch, which a virtual machine does not see, unless NVML denies it. */
+/* Unless NVML reports that a link leads to a GPU, one that ends at no GPU of the map leads to a switch, which a virtual machine cannot see. */
 static void take_gpu(struct topo_builder *builder, const struct host_gpu *from)
 {
 	struct topo_gpu *gpu = gpu_of(builder->topo, from->pci);

@@ -19,6 +19,7 @@ def run_tests(node, program, *names, limit=300):
 @case(short=True)
 def a_porter_holds_what_clients_hand_over(lab):
     run_tests(lab.node(1), 'test-porter')
+    run_tests(lab.node(1), 'test-porter-death')
 
 
 @case(short=True)

@@ -93,7 +93,7 @@ static bool wait_for(struct soft_call *call, uint64_t nsec)
 	return true;
 }
 
-int soft_call_ask(struct soft_exec *exec, struct soft_call *call, uint64_t nsec)
+static int ask(struct soft_exec *exec, struct soft_call *call, uint64_t nsec)
 {
 	uint32_t turns;
 	bool is_done;
@@ -133,7 +133,7 @@ static int ask_briefly(struct soft_exec *exec, struct soft_call *call, uint64_t 
 {
 	struct soft_fabric *fabric = exec->nic->fabric;
 	uint64_t left = patience_left(fabric), begin = nsec_now(), spent;
-	int r = soft_call_ask(exec, call, left < most_nsec ? left : most_nsec);
+	int r = ask(exec, call, left < most_nsec ? left : most_nsec);
 
 	/* Quick answers are no waiting. */
 	spent = r == 0 ? 0 : nsec_now() - begin;
@@ -150,7 +150,7 @@ int soft_ctx_ask(struct soft_ctx *ctx, struct soft_call *call)
 {
 	uint64_t nsec = ctx->base.patience_nsec ? ctx->base.patience_nsec : SOFT_ASK_NSEC;
 
-	return ctx->base.on_control ? ask_briefly(ctx->exec, call, nsec) : soft_call_ask(ctx->exec, call, nsec);
+	return ctx->base.on_control ? ask_briefly(ctx->exec, call, nsec) : ask(ctx->exec, call, nsec);
 }
 
 /* ---- the data thread ---------------------------------------------------------------------------------------------------------- */

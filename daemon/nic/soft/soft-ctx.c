@@ -22,7 +22,7 @@
 #define FLUSH_POLL_MAX_NSEC 2000000u
 
 struct ctx_call {
-	struct soft_call call; /* first: soft_call_ask() frees it */
+	struct soft_call call; /* first: soft-call.c frees it */
 	struct soft_ctx *ctx;
 	struct soft_qp *at; /* next QP of a walk over ctx->qps; NULL: not begun */
 	uint32_t n_left;

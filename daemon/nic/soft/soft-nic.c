@@ -48,7 +48,7 @@ static int soft_query(struct nic *base, struct nic_info *ret_info)
 }
 
 struct counters_call {
-	struct soft_call call; /* first: soft_call_ask() frees it */
+	struct soft_call call; /* first: soft-call.c frees it */
 	struct engine_qp_counters counters;
 };
 

@@ -21,7 +21,7 @@
 #define QP_MAX_RD_ATOMIC 16u
 
 struct qp_call {
-	struct soft_call call; /* first: soft_call_ask() frees it */
+	struct soft_call call; /* first: soft-call.c frees it */
 	struct soft_ctx *ctx;
 	uint32_t qpn;
 	enum nic_qp_state state;

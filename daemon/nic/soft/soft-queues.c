@@ -446,7 +446,7 @@ int soft_queues_destroy(struct nic_queues *base)
 /* ---- a look at what lies in it ------------------------------------------------------------------------------------------ */
 
 struct read_call {
-	struct soft_call call; /* first: soft_call_ask() frees it */
+	struct soft_call call; /* first: soft-call.c frees it */
 	const uint8_t *from;
 	size_t bytes;
 	uint8_t to[];

@@ -199,13 +199,12 @@ struct soft_call {
 /* Hand over and wait. Returns call->result. */
 int soft_call(struct soft_exec *exec, struct soft_call *call);
 /*
- * The same for at most so long; `call` is the first member of something from malloc. 0: it was carried out, and the caller frees
- * it. -EBUSY: it was not, and is the caller's no more; until the executor has had a turn, nobody waits for as long, or less, again.
+ * The same for a context, for as long as its caller has patience; `call` is the first member of something from malloc. 0: it was
+ * carried out, and the caller frees it. -EBUSY: it was not, and the executor frees it; until that has had a turn, no further call
+ * waits for as long, or less.
  */
-int soft_call_ask(struct soft_exec *exec, struct soft_call *call, uint64_t nsec);
-/* The same of a context, as long as its caller has patience. */
 int soft_ctx_ask(struct soft_ctx *ctx, struct soft_call *call);
-/* Control thread, which has others to serve: soft_call_ask() within what is left of a budget for all NICs, a tenth of the time. */
+/* Control thread, which has others to serve: soft_ctx_ask() within what is left of a budget for all NICs, a tenth of the time. */
 int soft_call_brief(struct soft_exec *exec, struct soft_call *call);
 /* Data thread: run what is handed over, one turn each. Returns how many ran. */
 unsigned int soft_calls_run(struct soft_exec *exec);
