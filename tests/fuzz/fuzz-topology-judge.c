@@ -137,7 +137,18 @@ static void judge_list(const struct topo *topo, const struct topo_gpu_map *got, 
 	}
 }
 
-/* NICs that are as near are as much loaded, but for one; none is idle, and none is farther. */
+/* An unknown rate counts as the fastest one. */
+static uint64_t rate_of(const struct topo *topo, const struct topo_map *map, unsigned int nic)
+{
+	uint64_t fastest = TOPO_MIN_RATE_MBPS;
+
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		if (map->excluded[i] == TOPO_USED && topo->nics[i].seen.rate_mbps > fastest)
+			fastest = topo->nics[i].seen.rate_mbps;
+	return topo->nics[nic].seen.rate_mbps ? topo->nics[nic].seen.rate_mbps : fastest;
+}
+
+/* A GPU that shares its NIC would get no larger share of a NIC that is as near; none of these is idle, and none is nearer. */
 static void judge_nearest(const struct topo *topo, unsigned int gpu, const struct topo_map *map)
 {
 	const struct topo_gpu_map *got = &map->gpus[gpu];
@@ -150,10 +161,13 @@ static void judge_nearest(const struct topo *topo, unsigned int gpu, const struc
 	for (unsigned int i = 0; i < got->n_nics; i++)
 		assert_bug(rank_of(topo, gpu, got->nics[i]) == best);
 	for (unsigned int nic = 0; nic < topo->n_nics && got->n_nics; nic++) {
+		unsigned int own = got->nics[0];
+
 		if (!is_free(map, nic) || rank_of(topo, gpu, nic) != best)
 			continue;
 		assert_bug(map->n_gpus[nic] > 0);
-		assert_bug(map->n_gpus[got->nics[0]] <= map->n_gpus[nic] + 1);
+		if (map->n_gpus[own] > 1)
+			assert_bug(rate_of(topo, map, own) * (map->n_gpus[nic] + 1) >= rate_of(topo, map, nic) * map->n_gpus[own]);
 	}
 }
 
