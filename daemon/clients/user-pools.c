@@ -14,7 +14,7 @@
 #include <malloc.h>
 #include <stdio.h>
 
-#include "daemon/node.h"
+#include "daemon/node/node.h"
 
 #define MAPS_RESERVE_SHARE 8u
 #define FDS_RESERVE_SHARE 4u

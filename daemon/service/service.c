@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "daemon/log.h"
-#include "daemon/nics.h"
+#include "daemon/node/nics.h"
 #include "daemon/service/fdstore.h"
 #include "daemon/session/node-map.h"
 #include "proto/base/nsec.h"

@@ -6,7 +6,7 @@
 #include "daemon/clients/listener.h"
 #include "daemon/session/registry.h"
 #include "daemon/settings/settings.h"
-#include "daemon/ctx-pool.h"
+#include "daemon/node/ctx-pool.h"
 
 /* Fills in the fields of *attr that come from settings, and sets target and level of the log. */
 void settings_apply_registry(const struct settings *settings, struct registry_attr *attr);

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/node.h"
+#include "daemon/node/node.h"
 #include "daemon/topo/topo.h"
 #include "tests/lib/machine-tree.h"
 #include "tests/lib/test.h"

@@ -16,7 +16,7 @@
  *
  * Control thread, except open_run() and close_run().
  */
-#include "daemon/nic-hotplug.h"
+#include "daemon/node/nic-hotplug.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -25,14 +25,14 @@
 
 #include "daemon/log.h"
 #include "daemon/loop.h"
-#include "daemon/nics.h"
-#include "daemon/node.h"
-#include "daemon/seek.h"
+#include "daemon/node/ctx-pool.h"
+#include "daemon/node/nics.h"
+#include "daemon/node/node.h"
+#include "daemon/node/seek.h"
 #include "daemon/session/monitor.h"
 #include "daemon/session/node-map.h"
 #include "daemon/session/unmanaged.h"
 #include "daemon/topo/topo.h"
-#include "daemon/ctx-pool.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 

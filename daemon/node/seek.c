@@ -5,7 +5,7 @@
  * Such NICs have no `struct nic`, so no session can refer to them. If the kernel has no RDMA there is no watch thread: a timer
  * makes one non-blocking system call every 2 s until a module brings RDMA. Control thread.
  */
-#include "daemon/seek.h"
+#include "daemon/node/seek.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@
 #include "daemon/host/host.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
-#include "daemon/nics.h"
-#include "daemon/node.h"
+#include "daemon/node/nics.h"
+#include "daemon/node/node.h"
 #include "daemon/session/registry.h"
 #include "daemon/session/unmanaged.h"
 #include "proto/base/nsec.h"

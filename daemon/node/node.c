@@ -5,7 +5,7 @@
  * The map ignores links between GPUs, so this does not load NVML. It does not load libibverbs either, since the registry's
  * NICs have their capabilities already.
  */
-#include "daemon/node.h"
+#include "daemon/node/node.h"
 
 #include <errno.h>
 #include <pthread.h>

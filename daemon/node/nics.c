@@ -3,7 +3,7 @@
  * ConnectX NICs before soft ones: settings decide, or what there is. NICs outlive sessions, and none is closed before the
  * daemon ends: one that is gone stays lost, as sessions may have it open.
  */
-#include "daemon/nics.h"
+#include "daemon/node/nics.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "daemon/log.h"
-#include "daemon/seek.h"
+#include "daemon/node/ctx-pool.h"
+#include "daemon/node/seek.h"
 #include "daemon/service/fdstore.h"
-#include "daemon/ctx-pool.h"
 #include "proto/base/nsec.h"
 #include "proto/base/show.h"
 

@@ -9,7 +9,7 @@
  *
  * If the machine cannot be read, the map stays as it is. Control thread, except look_run().
  */
-#include "daemon/node-watch.h"
+#include "daemon/node/node-watch.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #include "daemon/host/host.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
-#include "daemon/node.h"
+#include "daemon/node/node.h"
 #include "daemon/session/node-map.h"
 #include "daemon/session/registry.h"
 #include "daemon/session/work.h"

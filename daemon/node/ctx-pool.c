@@ -8,7 +8,7 @@
  *
  * Control thread, except step_run().
  */
-#include "daemon/ctx-pool.h"
+#include "daemon/node/ctx-pool.h"
 
 #include <errno.h>
 #include <stdlib.h>
