@@ -14,7 +14,7 @@
 
 #include "daemon/log.h"
 #include "daemon/node/ctx-pool.h"
-#include "daemon/node/seek.h"
+#include "daemon/node/node.h"
 #include "daemon/service/fdstore.h"
 #include "proto/base/nsec.h"
 #include "proto/base/show.h"
@@ -91,12 +91,31 @@ static int probe_soft(struct nics *nics)
 	return r;
 }
 
+/* "; this host has NAME and N more ...", or nothing. */
+static void unmanaged_hint(char *text, size_t size)
+{
+	struct host_list *list = malloc(sizeof(*list));
+	char more[32] = "";
+
+	text[0] = 0;
+	if (!list)
+		return;
+	host_scan(node_sysfs(), NULL, 0, list);
+	if (list->n > 1)
+		snprintf(more, sizeof(more), " and %u more", list->n - 1);
+	if (list->n > 0)
+		snprintf(text, size, "; this host has %s (%s)%s, which shmemd does not support yet: "
+			 "--backend soft gives simulated NICs for tests",
+			 list->nics[0].name, list->nics[0].driver[0] ? list->nics[0].driver : "unknown driver", more);
+	free(list);
+}
+
 /* The one line about a start that fails for want of a ConnectX. */
 static int refuse_without_mlx5(const struct nics *nics)
 {
 	char hint[256];
 
-	seek_hint(hint, sizeof(hint));
+	unmanaged_hint(hint, sizeof(hint));
 	if (nic_mlx5_backend.why_not)
 		log_line(LOG_ERR, NULL, "%s; use --backend soft, or build it where rdma-core is installed%s", nic_mlx5_backend.why_not, hint);
 	else if (nics->report.unusable[0])

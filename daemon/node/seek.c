@@ -7,8 +7,6 @@
  */
 #include "daemon/node/seek.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
 
@@ -100,22 +98,4 @@ void seek_deinit(struct seek *seek)
 	seek->news = loop_watch_free(seek->news);
 	seek->timer = loop_timer_free(seek->timer);
 	seek->watch = host_watch_free(seek->watch);
-}
-
-void seek_hint(char *text, size_t size)
-{
-	struct host_list *list = malloc(sizeof(*list));
-	char more[32] = "";
-
-	text[0] = 0;
-	if (!list)
-		return;
-	host_scan(node_sysfs(), NULL, 0, list);
-	if (list->n > 1)
-		snprintf(more, sizeof(more), " and %u more", list->n - 1);
-	if (list->n > 0)
-		snprintf(text, size, "; this host has %s (%s)%s, which shmemd does not support yet: "
-			 "--backend soft gives simulated NICs for tests",
-			 list->nics[0].name, list->nics[0].driver[0] ? list->nics[0].driver : "unknown driver", more);
-	free(list);
 }

@@ -3,7 +3,6 @@
 #ifndef SHMEMD_SEEK_H
 #define SHMEMD_SEEK_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 struct loop;
@@ -30,7 +29,5 @@ int seek_init(struct seek *seek, struct loop *loop, struct registry *registry);
 void seek_deinit(struct seek *seek);
 /* This one has a backend now. */
 void seek_manage(struct seek *seek, const struct nic_info *info);
-/* ": NAME and N more would need ...", or nothing, for who finds no NIC to use at the start. Blocks. */
-void seek_hint(char *text, size_t size);
 
 #endif
