@@ -4,7 +4,7 @@
  *
  * The core executes RC and DC on regions. Everything else is a table of functions that an owner hands to engine_new():
  * one service for each further type of QP, and memory keys that are no plain regions. The daemon hands over none, so its
- * binary has none of that code; the simulated ConnectX hands over extra/extra.h. Only the core and extra/ include this.
+ * binary has none of that code; the simulated ConnectX hands over tests/mlx5sim/engine-extra. Only the core and that include this.
  */
 #ifndef SHMEMD_ENGINE_EXTENSION_H
 #define SHMEMD_ENGINE_EXTENSION_H

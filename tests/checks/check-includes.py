@@ -54,7 +54,6 @@ ROOMS = [
     Room('libclient/ctl', ours=('libclient/include', 'kernels/abi', 'kernels/host', 'daemon/topo/topo.h',
                                 'daemon/topo/check.h', 'proto/base/show.h', 'proto/base/suggest.h', 'proto/base/unicode.h', 'config')),
     Room('daemon/engine', ours=('kernels/abi', 'kernels/host', 'proto/base')),
-    Room('daemon/engine/extra', ours=('daemon/engine', 'kernels/abi', 'kernels/host', 'proto/base')),
     Room('daemon/host', ours=('proto/base',)),
     Room('daemon/topo', ours=('daemon/host', 'proto/base'), foreign=('hwloc',)),
     Room('daemon/nic', ours=('proto/base', 'kernels/abi')),
@@ -178,7 +177,7 @@ def check(root, options):
 
 def one(source, line, says, **others):
     files = {source: line + '\n', 'proto/base/list.h': '', 'proto/codec.h': '', 'kernels/abi/wqe.h': '',
-             'kernels/host/wqe-parse.h': '', 'daemon/host/host.h': '', 'daemon/nic/nic.h': '', 'daemon/engine/engine.h': '', 'daemon/engine/extra/extra.h': '',
+             'kernels/host/wqe-parse.h': '', 'daemon/host/host.h': '', 'daemon/nic/nic.h': '', 'daemon/engine/engine.h': '',
              'daemon/session/session.h': '', 'tests/lib/test.h': '', 'libclient/include/shmemclient.h': '', 'libclient/state.h': ''}
     files.update(others)
     return Planted(f'{source} {line}', {**files, source: line + '\n'}, says)
@@ -197,7 +196,6 @@ PLANTED = [
     one('daemon/nic/soft/soft.c', '#include "daemon/host/host.h"', 'daemon/nic/soft does not include daemon/host/host.h'),
     one('daemon/nic/nic.c', '#include "daemon/session/session.h"', 'daemon/nic does not include'),
     one('daemon/nic/soft/soft.c', '#include "daemon/engine/engine.h"', None),
-    one('daemon/nic/soft/soft.c', '#include "daemon/engine/extra/extra.h"', 'does not include daemon/engine/extra/extra.h'),
     one('daemon/session/s.c', '#include "daemon/nic/nic.h"', None),
     one('daemon/session/s.c', '#include <event2/event.h>', 'does not include libevent'),
     one('daemon/session/s.c', '#include "daemon/engine/engine.h"', 'does not include daemon/engine/engine.h'),

@@ -23,7 +23,7 @@ GROUPS = {
     'dispatcher': (87, ['daemon/session/dispatch.c', 'daemon/session/handle-*.c', 'daemon/session/list-*.c',
                         'daemon/session/request.c']),
     'WQE parser': (90, ['kernels/host/wqe-parse.c', 'kernels/host/wqe-layout.c']),
-    'engine': (85, ['daemon/engine/*.c', 'daemon/engine/extra/*.c']),
+    'engine': (85, ['daemon/engine/*.c', 'tests/mlx5sim/engine-extra/*.c']),
     'configuration': (40, ['daemon/settings/settings.c']),
     'saved state': (85, ['daemon/restart/state.c', 'daemon/restart/state-write.c']),
     'topology files': (90, ['daemon/topo/xml.c', 'daemon/topo/read-*.c', 'daemon/topo/dump.c', 'daemon/topo/topo.c',

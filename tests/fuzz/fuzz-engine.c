@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/engine/extra/extra.h"
 #include "proto/base/assert.h"
 #include "tests/fuzz/fuzz-engine.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/mlx5sim/engine-extra/extra.h"
 
 #define MAX_OPS 400u
 #define REST_STEPS 200000u

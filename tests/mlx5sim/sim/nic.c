@@ -13,7 +13,6 @@
 
 #include <rdma/ib_user_ioctl_verbs.h>
 
-#include "daemon/engine/extra/extra.h"
 #include "proto/base/assert.h"
 #include "tests/mlx5sim/sim/address.h"
 

@@ -14,9 +14,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "daemon/engine/engine.h"
 #include "proto/base/hash.h"
 #include "proto/base/list.h"
+#include "tests/mlx5sim/engine-extra/extra.h"
 #include "tests/mlx5sim/sim/decode.h"
 #include "tests/mlx5sim/wire.h"
 

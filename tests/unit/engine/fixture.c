@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "daemon/engine/engine-private.h"
-#include "daemon/engine/extra/extra.h"
 #include "fixture.h"
 #include "tests/lib/test.h"
 

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/engine/engine.h"
 #include "test-mem.h"
+#include "tests/mlx5sim/engine-extra/extra.h"
 
 #define N_NODES 2
 #define MAX_EVENTS 64

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The core alone, as the daemon links it: this program has no file of daemon/engine/extra. */
+/* The core alone, as the daemon links it: this program has no file of tests/mlx5sim/engine-extra. */
 #include <errno.h>
 
 #include <shmd/abi/doorbell.h>

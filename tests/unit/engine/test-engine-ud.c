@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/engine/extra/extra.h"
 #include "fixture.h"
 #include "tests/lib/test.h"
 

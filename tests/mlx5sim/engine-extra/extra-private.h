@@ -1,9 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions that the files of extra/ share; extra.c has the tables. */
+/* What the files of engine-extra/ share; extra.c has the tables. */
 #ifndef SHMEMD_ENGINE_EXTRA_PRIVATE_H
 #define SHMEMD_ENGINE_EXTRA_PRIVATE_H
 
 #include "daemon/engine/engine-private.h"
+#include "tests/mlx5sim/engine-extra/extra.h"
+
+struct mw {
+	struct engine_mw_attr attr; /* its key is the present one */
+	struct mr *mr; /* in the table of regions while bound; NULL: free */
+	struct mr *of; /* the region */
+	uint32_t qpn; /* type 2: of the QP that bound it */
+};
+
+/* A key that consists of parts of others. */
+struct indirect {
+	struct engine_indirect_attr attr; /* as it is now; without the list */
+	struct mr *mr; /* in the table of regions; NULL: it opens nothing */
+	struct wqe_layout layout;
+	struct wqe_part *parts;
+	unsigned int level; /* above those of its parts */
+};
+
+/* Where a part of it leads, for all its blocks. */
+struct gather_part {
+	uint64_t at; /* in its block */
+	struct engine_mem *mem; /* referenced; NULL: nowhere */
+	uint64_t offset; /* there; wraps for what lies before `from` */
+	uint32_t bytes, stride;
+	uint32_t from, to; /* bytes of the part that lead somewhere; others need not */
+	bool may_write;
+	bool is_gather; /* whose own parts must be asked */
+};
 
 /* unreliable.c: UC, UD and raw packet QPs */
 extern const struct engine_service unreliable_uc, unreliable_ud, unreliable_raw;

@@ -9,7 +9,7 @@
  *
  * SRQs know nothing of the QPs that have taken them on and go when their owner wants; then those QPs are looked for.
  */
-#include "daemon/engine/extra/extra-private.h"
+#include "tests/mlx5sim/engine-extra/extra-private.h"
 
 /* ---- the SRQ ---------------------------------------------------------------------------------------------------- */
 

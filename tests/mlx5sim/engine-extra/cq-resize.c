@@ -3,7 +3,7 @@
  * CQ resize: the client's CQ goes on in another ring. Refuses a CQ with a ledger, since a restart in the midst of a resize
  * would not know which ring it is.
  */
-#include "daemon/engine/engine-private.h"
+#include "tests/mlx5sim/engine-extra/extra-private.h"
 
 static bool fits(struct cq *cq, uint32_t log2_entries)
 {

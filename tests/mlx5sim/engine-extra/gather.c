@@ -9,7 +9,7 @@
  */
 #include <stdlib.h>
 
-#include "daemon/engine/extra/extra-private.h"
+#include "tests/mlx5sim/engine-extra/extra-private.h"
 
 struct gather {
 	struct engine_mem mem;

@@ -13,7 +13,7 @@
  * A UD message is one packet, whose way and header the owner makes from its address vector. A frame of a raw packet QP is none:
  * nobody would receive it, so it is done when its request was checked.
  */
-#include "daemon/engine/extra/extra-private.h"
+#include "tests/mlx5sim/engine-extra/extra-private.h"
 #include "daemon/engine/ledger-private.h"
 
 #define OWN_QKEY 0x80000000u /* bit of the Q_Key of a WQE */

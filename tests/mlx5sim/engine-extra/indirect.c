@@ -13,7 +13,7 @@
  */
 #include <stdlib.h>
 
-#include "daemon/engine/extra/extra-private.h"
+#include "tests/mlx5sim/engine-extra/extra-private.h"
 #include "proto/base/cleanup.h"
 
 #define N_LEVELS 4u

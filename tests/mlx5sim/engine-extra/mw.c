@@ -12,7 +12,7 @@
  */
 #include <stdlib.h>
 
-#include "daemon/engine/extra/extra-private.h"
+#include "tests/mlx5sim/engine-extra/extra-private.h"
 
 #define INDEX_OF(key) ((key) >> 8)
 #define ALL_ACCESS                                                                                                \

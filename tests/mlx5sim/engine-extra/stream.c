@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/engine/extra/extra-private.h"
+#include "tests/mlx5sim/engine-extra/extra-private.h"
 
 int streams_init(struct engine_qp *qp)
 {

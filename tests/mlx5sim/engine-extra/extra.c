@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of services and keys that extra/ hands to the core. Pure; the engine's thread. */
-#include "daemon/engine/extra/extra.h"
-
-#include "daemon/engine/extra/extra-private.h"
+/* The tables of services and keys that an owner hands to the core. Pure; the engine's thread. */
+#include "tests/mlx5sim/engine-extra/extra-private.h"
 
 static bool has_key(const struct engine *engine, uint32_t key)
 {
