@@ -3,7 +3,7 @@
  * Bytes of a WQE to a checked request.
  *
  * Accepted: NOP, SEND, SEND_IMM, SEND_INVAL, RDMA_WRITE, RDMA_WRITE_IMM, RDMA_READ, ATOMIC_CS, ATOMIC_FA, and the masked
- * forms of both at 4 and 8 bytes; UMR that changes what a key leads to (wqe-layout.c has its list), nothing of signatures or
+ * forms of both at 4 and 8 bytes; UMR that changes what a key leads to (its list is not parsed here), nothing of signatures or
  * encryption. Data are either references or one inline segment that ends the WQE.
  * Refused: everything else, zero-length references (hardware reads them as 2 GiB), segments that cross the end
  * of the WQE, inline data where the NIC would have to write, atomics whose result does not fit.

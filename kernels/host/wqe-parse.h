@@ -33,7 +33,7 @@ struct wqe_atomic {
 
 /*
  * A UMR's changes to a memory key. Access bits are those of enum ibv_access_flags. The list says of
- * which parts of other keys the key consists: it stands in the WQE, or where the WQE says; wqe_parse_layout() reads it.
+ * which parts of other keys the key consists: it stands in the WQE, or where the WQE says.
  */
 struct wqe_umr {
 	bool must_be_free; /* else the key is left as it is */
@@ -48,22 +48,6 @@ struct wqe_umr {
 	uint32_t list_bytes; /* 0: the parts stay */
 	const uint8_t *list; /* in the caller's copy; NULL: it lies at ... */
 	struct wqe_sge list_at; /* at least list_bytes */
-};
-
-/* A part of a key: some bytes of another one. Part i begins `at` bytes behind the beginning of its block. */
-struct wqe_part {
-	uint64_t addr;
-	uint64_t at;
-	uint32_t key;
-	uint32_t bytes; /* 1.. */
-	uint32_t stride; /* from one block to the next */
-};
-
-/* A key is its parts one behind the other, in order; and that block several times when the list has a pattern. */
-struct wqe_layout {
-	uint32_t n_blocks; /* 1.. */
-	uint32_t n_parts;
-	uint64_t block_bytes; /* n_blocks * block_bytes does not overflow */
 };
 
 struct wqe_request {
@@ -115,13 +99,6 @@ int wqe_parse_xrc(const void *wqe, size_t bytes, struct wqe_request *ret_req);
 
 /* The same of a raw packet QP, whose SENDs have an Ethernet segment there; the header in it counts for no payload. */
 int wqe_parse_eth(const void *wqe, size_t bytes, struct wqe_request *ret_req);
-
-/*
- * A list of KLMs (part_bytes 0), of KSMs (all parts but the last have that length), or the pattern that is repeated. An
- * entry of key 0 and length 0 ends it. 0, or SHMD_SYNDROME_LOCAL_QP_OP_ERR also for more than `max_parts`.
- */
-int wqe_parse_layout(const void *list, size_t bytes, uint64_t part_bytes, unsigned int max_parts,
-		     struct wqe_layout *ret_layout, struct wqe_part *ret_parts);
 
 /* Receive WQE: data segments up to the stride or the terminator. Same error convention. */
 int wqe_parse_recv(const void *wqe, size_t bytes, unsigned int *ret_n_sges, struct wqe_sge *ret_sges,

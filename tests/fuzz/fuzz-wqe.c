@@ -13,6 +13,7 @@
 #include "kernels/host/wqe-parse.h"
 #include "proto/base/assert.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/mlx5sim/engine-extra/wqe-layout.h"
 
 #define MAX_WQE_BYTES 1024u
 #define MAX_RECV_BYTES 512u

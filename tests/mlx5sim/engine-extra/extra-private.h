@@ -5,6 +5,7 @@
 
 #include "daemon/engine/engine-private.h"
 #include "tests/mlx5sim/engine-extra/extra.h"
+#include "tests/mlx5sim/engine-extra/wqe-layout.h"
 
 struct mw {
 	struct engine_mw_attr attr; /* its key is the present one */

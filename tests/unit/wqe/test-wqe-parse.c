@@ -8,6 +8,7 @@
 
 #include "kernels/host/wqe-parse.h"
 #include "tests/lib/test.h"
+#include "tests/mlx5sim/engine-extra/wqe-layout.h"
 
 #define QPN 0x123456u
 #define OK 0

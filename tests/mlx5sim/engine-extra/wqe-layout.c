@@ -13,7 +13,7 @@
 
 #include <shmd/abi/cqe.h>
 
-#include "wqe-parse.h"
+#include "tests/mlx5sim/engine-extra/wqe-layout.h"
 
 #define ENTRY_BYTES 16u
 #define PATTERN 0x400u
