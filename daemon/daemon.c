@@ -81,7 +81,7 @@ struct daemon {
 	struct turns *turns;
 	struct list clients; /* struct client.link, owned */
 	struct seek seek;
-	struct keep_store *store; /* NULL: sessions end with the daemon */
+	struct manager_store *store; /* NULL: sessions end with the daemon */
 	bool is_wrong; /* the start failed by its settings */
 	bool ran; /* the start succeeded */
 	uint64_t progress_nsec; /* of the last request for more time to start */
@@ -352,10 +352,10 @@ static int make_listener(struct daemon *daemon)
 
 static int make_store(struct daemon *daemon)
 {
-	int r = keep_store_new((unsigned int)daemon->settings->max_kept_fds, &daemon->store);
+	int r = manager_store_new((unsigned int)daemon->settings->max_kept_fds, &daemon->store);
 
-	keep_store_set_porters(daemon->store, porter_watch_porters(daemon->porters));
-	porters_set_lifeline(porter_watch_porters(daemon->porters), keep_store_lifeline(daemon->store));
+	manager_store_set_porters(daemon->store, porter_watch_porters(daemon->porters));
+	porters_set_lifeline(porter_watch_porters(daemon->porters), manager_store_lifeline(daemon->store));
 	return r;
 }
 
@@ -623,7 +623,7 @@ struct daemon *daemon_free(struct daemon *daemon)
 	loop_signal_free(daemon->sigint);
 	loop_signal_free(daemon->sighup);
 	service_deinit(&daemon->service);
-	keep_store_free(daemon->store);
+	manager_store_free(daemon->store);
 	fdstore_end();
 	loop_free(daemon->loop);
 	free(daemon);

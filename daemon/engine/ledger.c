@@ -370,7 +370,7 @@ static void note_left(struct engine_qp *qp)
 	qp->slot->dcs[qp->dc_half] = (struct ledger_dc){.connection = qp->dc.connection};
 }
 
-/* All of it after a change by request, which is kept to be known again. */
+/* All of it after a change by request, which is saved to be known again. */
 void ledger_note_settings(struct engine_qp *qp, const struct engine_qp_modify *mod)
 {
 	struct ledger_qp *slot = qp->slot;

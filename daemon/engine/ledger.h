@@ -11,7 +11,7 @@
  * Refused: QPs whose CQs and SRQ are not of the same ledger (-EINVAL); XRC, and DCIs with streams (-EOPNOTSUPP: their owner makes them
  * without a ledger, and ends them at a restart); engines with memory windows or indirect keys.
  *
- * Order of a start: for each context engine_ledger_new() on the kept memory; then regions; then engine_cq_restore(),
+ * Order of a start: for each context engine_ledger_new() on the saved memory; then regions; then engine_cq_restore(),
  * engine_srq_restore(), engine_qp_restore() with the attributes of their creation and the new pointers; and when that is done for
  * all contexts of all engines, engine_ledger_recover() once for each engine, before anything else is called.
  *

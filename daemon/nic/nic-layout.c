@@ -5,7 +5,7 @@
  * CQ rings first, then the QPs, each its receive ring with its send ring directly behind it (the hardware knows
  * one start address for both), then the dbrecs of all CQs and of all QPs, one cache line each. A ring is aligned to
  * its size, at least 64 and at most 4096 bytes, so that none crosses a page it need not. Sizes come from
- * clients: every sum is checked. And whether queues that were kept lie in theirs.
+ * clients: every sum is checked. And whether saved queues lie in theirs.
  *
  * Pure; any thread.
  */
@@ -266,7 +266,7 @@ void nic_layout_deinit(struct nic_layout *layout)
 	memset(layout, 0, sizeof(*layout));
 }
 
-/* ---- what was kept --------------------------------------------------------------------------------------------------- */
+/* ---- saved queues ---------------------------------------------------------------------------------------------------- */
 
 static bool lies_well(uint64_t offset, uint64_t bytes, uint64_t total)
 {

@@ -20,7 +20,7 @@
 #include "proto/base/nsec.h"
 
 #define NAME "shmemd-nic-page"
-#define KEPT_MODE 0600
+#define SAVED_MODE 0600
 #define TIMER_SLACK_NSEC 1000u
 
 /* ---- the page ------------------------------------------------------------------------------------------------------------ */
@@ -34,19 +34,19 @@ static int open_for_clients(struct nic_page *page)
 	return page->client_fd < 0 ? -errno : 0;
 }
 
-static int create(bool is_kept, struct nic_page *page)
+static int create(bool is_saved, struct nic_page *page)
 {
 	void *map;
-	int r = nic_mem_create(NAME, SHMD_DB_PAGE_BYTES, is_kept ? 0 : F_SEAL_FUTURE_WRITE,
-			       is_kept ? &page->fd : &page->client_fd, &map);
+	int r = nic_mem_create(NAME, SHMD_DB_PAGE_BYTES, is_saved ? 0 : F_SEAL_FUTURE_WRITE,
+			       is_saved ? &page->fd : &page->client_fd, &map);
 
 	if (r < 0)
 		return r;
 	page->told = map;
 	page->told->version = SHMD_NIC_PAGE_VERSION;
-	if (!is_kept)
+	if (!is_saved)
 		return 0;
-	return fchmod(page->fd, KEPT_MODE) < 0 ? -errno : open_for_clients(page);
+	return fchmod(page->fd, SAVED_MODE) < 0 ? -errno : open_for_clients(page);
 }
 
 static int adopt(int fd, struct nic_page *page)
@@ -58,7 +58,7 @@ static int adopt(int fd, struct nic_page *page)
 	if (r < 0)
 		return r;
 	page->told = map;
-	if (fstat(fd, &st) < 0 || (st.st_mode & 0777) != KEPT_MODE || page->told->version != SHMD_NIC_PAGE_VERSION)
+	if (fstat(fd, &st) < 0 || (st.st_mode & 0777) != SAVED_MODE || page->told->version != SHMD_NIC_PAGE_VERSION)
 		return -EBADF;
 	return open_for_clients(page);
 }
@@ -72,11 +72,11 @@ static int hand_out(int r, struct nic_page *page, struct nic_page *ret_page)
 	return r;
 }
 
-int nic_page_create(bool is_kept, struct nic_page *ret_page)
+int nic_page_create(bool is_saved, struct nic_page *ret_page)
 {
 	struct nic_page page = NIC_PAGE_NONE;
 
-	return hand_out(create(is_kept, &page), &page, ret_page);
+	return hand_out(create(is_saved, &page), &page, ret_page);
 }
 
 int nic_page_adopt(int fd, struct nic_page *ret_page)

@@ -25,11 +25,11 @@ struct nic_page {
 
 #define NIC_PAGE_NONE ((struct nic_page){.fd = -1, .client_fd = -1})
 
-/* One that is kept may outlive the process. -EMFILE, -ENOMEM. */
-int nic_page_create(bool is_kept, struct nic_page *ret_page);
-/* One that a former process has kept; `fd` is borrowed. -EBADF it is none; -EMFILE, -ENOMEM. */
+/* One that is saved may outlive the process. -EMFILE, -ENOMEM. */
+int nic_page_create(bool is_saved, struct nic_page *ret_page);
+/* One that a former process has saved; `fd` is borrowed. -EBADF it is none; -EMFILE, -ENOMEM. */
 int nic_page_adopt(int fd, struct nic_page *ret_page);
-/* For a kept page: `fd` names it too. */
+/* For a saved page: `fd` names it too. */
 bool nic_page_is(const struct nic_page *page, int fd);
 void nic_page_deinit(struct nic_page *page);
 

@@ -362,7 +362,7 @@ struct nic_ctx_attr {
 	uint32_t uid; /* owner of the context: users who do not trust each other have different uids */
 	enum nic_doorbell_mode doorbell;
 	int health_fd; /* session's struct shmd_health_page memfd, borrowed */
-	bool is_kept; /* descriptors outlive the daemon, which will call ctx_keep. Other contexts pay nothing for it */
+	bool is_saved; /* descriptors outlive the daemon, which will call ctx_saved_fds. Other contexts pay nothing for it */
 };
 
 /* Head of a backend's context. */
@@ -399,11 +399,11 @@ struct nic_event {
 /* ---- a context in another process --------------------------------------------------------------------------- */
 
 /*
- * A context outlives its process as long as a process has the descriptors that ctx_keep returns. With these and the record
+ * A context outlives its process as long as a process has the descriptors that ctx_saved_fds returns. With these and the record
  * of the context, another process takes it over. Queues in hardware go on meanwhile; queues of a data thread rest until resume.
  */
 #define NIC_RECORD_MAX_BYTES (32u << 20)
-#define NIC_KEEP_FDS 8
+#define NIC_SAVED_FDS 8
 
 /*
  * A record consists of parts, so that a change rewrites only the part that it changes: the context's own, and one for each region
@@ -420,25 +420,25 @@ struct nic_record_part {
 int nic_record_join(const struct nic_record_part *ctx, uint32_t n_mrs, const struct nic_record_part *mrs, uint32_t n_queues,
 		    const struct nic_record_part *queues, void **ret_record, size_t *ret_bytes);
 
-/* The backend defines the order: ctx_import takes them as ctx_keep returned them. */
-struct nic_kept {
+/* The backend defines the order: ctx_import takes them as ctx_saved_fds returned them. */
+struct nic_saved_fds {
 	unsigned int n;
-	int fds[NIC_KEEP_FDS]; /* owned by the context until it ends: keep duplicates */
+	int fds[NIC_SAVED_FDS]; /* owned by the context until it ends: keep duplicates */
 };
 
 struct nic_import_attr {
 	struct nic_ctx_attr ctx; /* as for ctx_open */
-	struct nic_kept fds; /* duplicates of those of ctx_keep, borrowed */
+	struct nic_saved_fds fds; /* duplicates of those of ctx_saved_fds, borrowed */
 	const void *record;
 	size_t record_bytes;
 	/*
 	 * Queue memory of each batch, in the order of creation, borrowed; -1 if it is not at hand; or 0 of them. Memory that the
 	 * CPU does not reach cannot be read, and errors of its QPs are reported when their state is queried. If
-	 * nic->keeps_memory is set, all are required.
+	 * nic->saves_memory is set, all are required.
 	 */
 	unsigned int n_queue_fds;
 	const int *queue_fds;
-	/* Memory of each region, in the order of creation, borrowed. Unused if nic->keeps_memory is not set. */
+	/* Memory of each region, in the order of creation, borrowed. Unused if nic->saves_memory is not set. */
 	unsigned int n_mr_fds;
 	const int *mr_fds;
 	bool shared; /* the former owner is still alive (tests only): import destroys no object that the record does not name */
@@ -559,24 +559,24 @@ struct nic_ops {
 	 * Returns the parts of the record for ctx_import of a later process of any version; the caller frees `*ret_part`. The
 	 * context's is valid until the next request that changes the context, a region's until it ends, a batch's until it ends
 	 * or, if nic->records_states is set, until one of its QPs changes its state. They hold keys of regions and DCTs, and are
-	 * useless without the descriptor. -EOPNOTSUPP as ctx_keep; -EINVAL, -ENOSPC, -ENOMEM.
+	 * useless without the descriptor. -EOPNOTSUPP as ctx_saved_fds; -EINVAL, -ENOSPC, -ENOMEM.
 	 */
 	int (*ctx_export)(struct nic_ctx *ctx, void **ret_part, size_t *ret_bytes);
 	int (*mr_export)(const struct nic_mr *mr, void **ret_part, size_t *ret_bytes);
 	int (*queues_export)(const struct nic_queues *queues, void **ret_part, size_t *ret_bytes);
 	/*
-	 * Returns the descriptors that must outlive the daemon, besides queue memory and, with nic->keeps_memory, regions' memory.
+	 * Returns the descriptors that must outlive the daemon, besides queue memory and, with nic->saves_memory, regions' memory.
 	 * They stay the same from ctx_open or ctx_import on until the context ends, except that ctx_to_cpu may add some.
 	 * -EOPNOTSUPP: the context cannot outlive the daemon or be exported.
 	 */
-	int (*ctx_keep)(struct nic_ctx *ctx, struct nic_kept *ret_kept);
+	int (*ctx_saved_fds)(struct nic_ctx *ctx, struct nic_saved_fds *ret_saved);
 	/*
 	 * Takes a context over, all or nothing: a failure leaves the objects as they are. A QP in error is reported as an event,
 	 * even if the former daemon reported it already.
 	 * The former daemon may have been killed in the middle of a request. Import returns all regions and batches of the record:
 	 * those whose destruction had begun are destroyed like any other, and the caller repeats a connect or modify that was cut.
 	 * It destroys objects that are newer than the record. If the former daemon was closing the context, import closes it:
-	 * -ENOENT. Call it before resume and, if nic->keeps_memory is set, before the first ctx_open; else -EBUSY.
+	 * -ENOENT. Call it before resume and, if nic->saves_memory is set, before the first ctx_open; else -EBUSY.
 	 * -EINVAL not a record, -EPROTONOSUPPORT a record of another version, -EXDEV the record or a descriptor is of another NIC,
 	 * -EBADF a descriptor is missing or does not belong to a NIC, -EOPNOTSUPP it needs a libmlx5 that this machine lacks,
 	 * -ENOENT an object is gone, -ENODEV the NIC was lost since.
@@ -632,7 +632,7 @@ struct nic {
 	bool blocks; /* operations wait for firmware, so the control thread does not call them */
 	bool stalls; /* operations on contexts wait as long as memory of their user makes a data thread sleep; others never do */
 	unsigned int maps_per_ctx; /* most memory mappings of the process for one open context */
-	bool keeps_memory; /* ctx_import needs the memory of every region and of every batch */
+	bool saves_memory; /* ctx_import needs the memory of every region and of every batch */
 	bool records_states; /* records of batches include the states of their QPs */
 	struct list link; /* owner's list */
 };
@@ -656,7 +656,7 @@ struct nic_soft_attr {
 	uint32_t gpu_poll_usec; /* at least 1: how often queues driven by a GPU are looked at when idle */
 	uint32_t spin_usec; /* how long an idle NIC thread spins and yields before it sleeps; 20 is good */
 	uint8_t max_mtu_log2; /* 8..12; 0: 12 */
-	bool keeps; /* contexts may outlive the process (struct nic_ctx_attr.is_kept): NIC pages are made for the next one too */
+	bool saves; /* contexts may outlive the process (struct nic_ctx_attr.is_saved): NIC pages are made for the next one too */
 	const char *fault; /* developer's fault point, or NULL: see nic/soft/README.md */
 };
 

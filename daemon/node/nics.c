@@ -44,7 +44,7 @@ struct nic_probe_attr nics_probe_attr(const struct nics *nics)
 			 .gpu_poll_usec = (uint32_t)settings->gpu_poll_usec,
 			 .spin_usec = (uint32_t)settings->spin_usec,
 			 .max_mtu_log2 = (uint8_t)settings->mtu_log2,
-			 .keeps = nics->registry->attr.save,
+			 .saves = nics->registry->attr.save,
 			 .fault = nics->fault},
 		.mlx5 = {.trace = getenv("SHMEMD_MLX5_TRACE"),
 			 .objects = getenv("SHMEMD_MLX5_OBJECTS"),

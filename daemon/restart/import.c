@@ -92,14 +92,14 @@ static void import_nic_deinit(struct import_nic *import)
 	free(import->record);
 }
 
-static int take_contexts_fds(struct session *session, const struct session_nic *nic, struct nic_kept *kept)
+static int take_contexts_fds(struct session *session, const struct session_nic *nic, struct nic_saved_fds *saved)
 {
 	char name[SAVE_NAME_BYTES];
 
-	for (kept->n = 0; kept->n < nic->n_saved; kept->n++) {
-		save_name_nic(name, session->id, nic->index, kept->n);
-		kept->fds[kept->n] = save_take(session, name);
-		if (kept->fds[kept->n] < 0)
+	for (saved->n = 0; saved->n < nic->n_saved; saved->n++) {
+		save_name_nic(name, session->id, nic->index, saved->n);
+		saved->fds[saved->n] = save_take(session, name);
+		if (saved->fds[saved->n] < 0)
 			return -EBADF;
 	}
 	return 0;
@@ -142,7 +142,7 @@ static int prepare_import(struct import *a, unsigned int i, struct import_nic *i
 	*import = (struct import_nic){
 		.attr = {
 			.ctx = {.session_id = a->session->id, .uid = a->session->identity.uid, .doorbell = a->nics[i]->doorbell,
-				.health_fd = a->session->health_fd, .is_kept = true},
+				.health_fd = a->session->health_fd, .is_saved = true},
 		},
 		.mr_fds = calloc((size_t)a->n_mrs + 1, sizeof(int)),
 		.queue_fds = calloc((size_t)a->n_queues + 1, sizeof(int)),

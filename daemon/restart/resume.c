@@ -27,22 +27,22 @@
 
 static int ops_put(void *arg, const char *name, int fd)
 {
-	return keep_store_put(arg, name, fd);
+	return manager_store_put(arg, name, fd);
 }
 
 static unsigned int ops_room(void *arg)
 {
-	return keep_store_usual_room(arg);
+	return manager_store_usual_room(arg);
 }
 
 static void ops_remove(void *arg, const char *name)
 {
-	keep_store_remove(arg, name);
+	manager_store_remove(arg, name);
 }
 
 static int ops_take(void *arg, const char *name)
 {
-	return keep_store_take(arg, name);
+	return manager_store_take(arg, name);
 }
 
 const struct save_store resume_store = {.put = ops_put, .room = ops_room, .remove = ops_remove, .take = ops_take};
@@ -108,16 +108,16 @@ static int compare_ids(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-static int find_claimed(struct keep_store *store, struct claimed *claimed)
+static int find_claimed(struct manager_store *store, struct claimed *claimed)
 {
 	*claimed = (struct claimed){0};
-	keep_store_each_left(store, count_name, claimed);
+	manager_store_each_left(store, count_name, claimed);
 	/* bounded: what the service manager keeps. */
 	claimed->names = calloc((size_t)claimed->size + 1, sizeof(*claimed->names));
 	claimed->ids = calloc((size_t)claimed->size + 1, sizeof(*claimed->ids));
 	if (!claimed->names || !claimed->ids)
 		return -ENOMEM;
-	keep_store_each_left(store, add_name, claimed);
+	manager_store_each_left(store, add_name, claimed);
 	qsort(claimed->ids, claimed->n_ids, sizeof(*claimed->ids), compare_ids);
 	return 0;
 }
@@ -126,11 +126,11 @@ static int find_claimed(struct keep_store *store, struct claimed *claimed)
  * Removes all names of a session, taken or not. An upgrade may refuse thousands of sessions with several names each, so the loop
  * compares numbers and parses nothing.
  */
-static void let_go(struct keep_store *store, const struct claimed *claimed, uint64_t id)
+static void let_go(struct manager_store *store, const struct claimed *claimed, uint64_t id)
 {
 	for (unsigned int i = 0; i < claimed->n; i++)
 		if (claimed->names[i].is_of_session && claimed->names[i].session == id)
-			keep_store_remove(store, claimed->names[i].name);
+			manager_store_remove(store, claimed->names[i].name);
 }
 
 /* ---- one session ---------------------------------------------------------------------------------------------------- */
@@ -144,14 +144,14 @@ static void tell_lost(struct registry *registry, uint64_t id, int r)
 }
 
 /* On success the caller owns *ret_state. */
-static int read_state(struct keep_store *store, const char *name, struct state **ret_state, const void **ret_bytes,
+static int read_state(struct manager_store *store, const char *name, struct state **ret_state, const void **ret_bytes,
 		      size_t *ret_n)
 {
 	struct state *state;
 	uint32_t version;
 	int fd, r;
 
-	fd = keep_store_take(store, name);
+	fd = manager_store_take(store, name);
 	if (fd < 0)
 		return fd;
 	r = state_open(fd, &state);
@@ -227,7 +227,7 @@ static void import_registry(const struct resume_attr *attr)
 			state_free(state);
 	}
 	if (r < 0)
-		keep_store_remove(attr->store, SAVE_REGISTRY);
+		manager_store_remove(attr->store, SAVE_REGISTRY);
 }
 
 /* ---- all go on ------------------------------------------------------------------------------------------------------ */
@@ -304,7 +304,7 @@ int resume_all(const struct resume_attr *attr, struct resume_result *ret_result)
 		return r;
 	import_registry(attr);
 	import_each(attr, &claimed, &result);
-	result.n_strays = keep_store_discard_left(attr->store);
+	result.n_strays = manager_store_discard_left(attr->store);
 	resume_nics(attr->registry);
 	/* Not before: soft NICs have connections of DCTs again, and what those counted, from there on. */
 	registry_count_on(attr->registry);

@@ -13,7 +13,7 @@ extern const struct save_store resume_store;
 
 struct resume_attr {
 	struct registry *registry; /* with all NICs, and without sessions */
-	struct keep_store *store; /* NULL: nothing is taken over */
+	struct manager_store *store; /* NULL: nothing is taken over */
 	/* Has the session watched from now on. A failure ends it. */
 	int (*attach)(void *arg, struct session *session);
 	void (*progress)(void *arg); /* between two sessions: it may take a while. Or NULL */
@@ -28,7 +28,7 @@ struct resume_result {
 };
 
 /*
- * All NICs go on when every session is there; then clients get the news. Also where nothing was kept: NICs want to hear that.
+ * All NICs go on when every session is there; then clients get the news. Also if nothing was saved: NICs want to hear that.
  * Sessions that cannot be taken over are let go of. -ENOMEM: nothing was done.
  */
 int resume_all(const struct resume_attr *attr, struct resume_result *ret_result);

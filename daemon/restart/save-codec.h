@@ -26,7 +26,7 @@ struct save_reader {
 
 enum save_type {
 	FIELD_NUMBER, /* unsigned, an enum or a bool, of 1, 2, 4 or 8 bytes */
-	FIELD_TEXT, /* an array of char with a NUL in it; what follows that is not kept */
+	FIELD_TEXT, /* an array of char with a NUL in it; what follows that is not saved */
 	FIELD_BYTES, /* all of an array */
 };
 

@@ -22,7 +22,7 @@ static void put_resource(struct save_writer *w, const struct resource *head, uin
 			 const struct nic_record_part *part)
 {
 	save_put(w, TAG_HANDLE, head->handle);
-	save_put(w, TAG_IS_KEPT, head->is_saved);
+	save_put(w, TAG_IS_SAVED, head->is_saved);
 	save_put_fields(w, &amount_fields, &head->charge.amount);
 	save_put(w, tag_nic, nic->index);
 	save_put_bytes(w, TAG_PART, part->bytes, part->n);
@@ -209,7 +209,7 @@ static void read_head(struct save_reader *reader, const struct import *a, uint16
 {
 	head->fd = -1;
 	head->handle = (uint32_t)save_get(reader, TAG_HANDLE, UINT32_MAX);
-	head->is_saved = save_get(reader, TAG_IS_KEPT, 1);
+	head->is_saved = save_get(reader, TAG_IS_SAVED, 1);
 	save_get_fields(reader, &amount_fields, &head->amount);
 	head->nic = (uint32_t)save_get(reader, tag_nic, SESSION_MAX_NICS - 1);
 	head->part.bytes = save_get_bytes(reader, TAG_PART, &head->part.n);

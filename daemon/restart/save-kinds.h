@@ -17,7 +17,7 @@ enum save_tag {
 	TAG_N_SLOTS, TAG_GENERATION, TAG_SLOT,
 	TAG_MR_NUMBER, TAG_MR_NIC, TAG_QUEUES_NUMBER, TAG_QUEUES_NIC, TAG_QPS,
 	TAG_ENTRY_NUMBER, TAG_PUBLISHED_DATA, TAG_REPLY,
-	TAG_AMOUNT, TAG_HANDLE, TAG_IS_KEPT,
+	TAG_AMOUNT, TAG_HANDLE, TAG_IS_SAVED,
 	TAG_N_GPUS, TAG_GPU, TAG_GPU_NIC,
 	TAG_N_DOWN, TAG_DOWN_NIC,
 	TAG_N_COUNTED, TAG_COUNTED_NIC,
@@ -65,7 +65,7 @@ FIELD_TABLE(nic_fields,
 	FIELD_N(TAG_NIC + 2, session_nic, n_dc_peers),
 	FIELD_N(TAG_NIC + 3, session_nic, n_rc_peers),
 	FIELD_T(TAG_NIC + 4, session_nic, doorbell_reason),
-	FIELD(TAG_NIC + 5, FIELD_NUMBER, session_nic, n_saved, NIC_KEEP_FDS),
+	FIELD(TAG_NIC + 5, FIELD_NUMBER, session_nic, n_saved, NIC_SAVED_FDS),
 	FIELD_BOOL(TAG_NIC + 6, session_nic, told_memory),
 	FIELD_T(TAG_NIC + 7, session_nic, gpu),
 );
@@ -99,9 +99,9 @@ FIELD_TABLE(registry_fields,
 /* The format of older daemons, without mappings: import.c adds them. */
 FIELD_TABLE(amount_fields,
 	{.tag = TAG_AMOUNT, .type = FIELD_BYTES, .offset = offsetof(struct quota_amount, n),
-	 .size = QUOTA_KEPT_N * sizeof(uint64_t)},
+	 .size = QUOTA_SAVED_N * sizeof(uint64_t)},
 );
-_Static_assert(QUOTA_KEPT_N == 8, "states of older daemons have as many");
+_Static_assert(QUOTA_SAVED_N == 8, "states of older daemons have as many");
 
 /* One QP of a batch, as it is known. */
 struct saved_qp {

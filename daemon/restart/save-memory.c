@@ -107,7 +107,7 @@ void save_memory(struct session *session, struct session_mr *mr, int fd)
 	}
 	if (!memory) {
 		save_unname(session, 'm', like.number);
-		save_drop(session, "no memory for what is kept of it");
+		save_drop(session, "no memory for its saved state");
 		return;
 	}
 	mr->memory = memory->number;

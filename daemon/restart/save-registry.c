@@ -88,7 +88,7 @@ static void tell_failure(struct registry *registry, int r)
 {
 	char text[128];
 
-	snprintf(text, sizeof(text), "what is the daemon's own cannot be kept for the next one: %s", strerror(-r));
+	snprintf(text, sizeof(text), "the daemon's own state cannot be saved for the next one: %s", strerror(-r));
 	registry_note(registry, &(struct note){.level = LOG_WARNING, .topic = NOTE_SESSION, .provoked = true, .text = text});
 }
 

@@ -88,21 +88,21 @@ static void stage_part(struct session *session, enum save_kind kind, struct sess
 /* More descriptors may come while the context lives; those that are there stay what they are. */
 static void add_nic(struct session *session, struct session_nic *nic)
 {
-	struct nic_kept kept = {0};
+	struct nic_saved_fds saved = {0};
 	char name[SAVE_NAME_BYTES];
 	int r;
 
 	if (!session->saved.state)
 		return;
-	r = nic->ctx->nic->ops->ctx_keep(nic->ctx, &kept);
+	r = nic->ctx->nic->ops->ctx_saved_fds(nic->ctx, &saved);
 	if (r == -EOPNOTSUPP)
 		save_drop(session, "what it has on %s ends with the daemon", nic->rnic->info.name);
 	else if (r < 0)
-		save_drop(session, "what it has on %s cannot be kept: %s", nic->rnic->info.name, strerror(-r));
-	for (; r == 0 && nic->n_saved < kept.n; nic->n_saved++) {
+		save_drop(session, "what it has on %s cannot be saved: %s", nic->rnic->info.name, strerror(-r));
+	for (; r == 0 && nic->n_saved < saved.n; nic->n_saved++) {
 		save_name_nic(name, session->id, nic->index, nic->n_saved);
 		/* One that was put of a NIC that the session does not have yet goes with the descriptors that no state names. */
-		if (save_fd(session, name, kept.fds[nic->n_saved]) < 0)
+		if (save_fd(session, name, saved.fds[nic->n_saved]) < 0)
 			return;
 	}
 }
@@ -133,7 +133,7 @@ static void save_mr(struct session *session, struct session_mr *mr)
 
 static void add_mr(struct session *session, struct session_mr *mr, int fd)
 {
-	if (mr->nic->rnic->nic->keeps_memory)
+	if (mr->nic->rnic->nic->saves_memory)
 		save_memory(session, mr, fd);
 	take_slot(session, &mr->head);
 	save_mr(session, mr);
@@ -422,7 +422,7 @@ static void answer(struct session *session, const struct msg *request, struct ms
 	if (r == 0)
 		r = copy_reply_fd(saved, rep, fds);
 	if (r < 0)
-		save_drop(session, "an answer cannot be kept: %s", strerror(-r));
+		save_drop(session, "an answer cannot be saved: %s", strerror(-r));
 	if (save_write(session) == 0)
 		name_state(session);
 }

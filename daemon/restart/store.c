@@ -44,7 +44,7 @@ struct entry {
 	char file[FILE_BYTES]; /* what the kernel says it is, cut; "socket:[7]" is one file only */
 };
 
-struct keep_store {
+struct manager_store {
 	struct list entries; /* struct entry.link, owned */
 	struct hash by_name; /* of name_key() */
 	unsigned int n, max;
@@ -53,7 +53,7 @@ struct keep_store {
 	struct porters *porters; /* borrowed, or NULL */
 };
 
-DEFINE_CLEANUP(struct keep_store *, keep_store_free);
+DEFINE_CLEANUP(struct manager_store *, manager_store_free);
 
 /* Names are few and none is a client's choice: two with one key are refused as one. */
 static uint64_t name_key(const char *name)
@@ -65,7 +65,7 @@ static uint64_t name_key(const char *name)
 	return key;
 }
 
-static struct entry *find(const struct keep_store *store, const char *name)
+static struct entry *find(const struct manager_store *store, const char *name)
 {
 	struct entry *entry = hash_get(&store->by_name, name_key(name));
 
@@ -81,7 +81,7 @@ static bool is_socket(const char *file)
 }
 
 /* The socket of a session that does not go on may hold unread descriptors. */
-static void close_claimed(struct keep_store *store, const struct entry *entry)
+static void close_claimed(struct manager_store *store, const struct entry *entry)
 {
 	if (entry->claimed >= 0 && is_socket(entry->file))
 		porters_discard(store->porters, entry->claimed);
@@ -89,7 +89,7 @@ static void close_claimed(struct keep_store *store, const struct entry *entry)
 		safe_close(entry->claimed);
 }
 
-static void entry_free(struct keep_store *store, struct entry *entry)
+static void entry_free(struct manager_store *store, struct entry *entry)
 {
 	hash_remove(&store->by_name, name_key(entry->name));
 	list_del(&entry->link);
@@ -128,7 +128,7 @@ static int open_to_compare(int fd, const char *file, int *ret_fd)
 	return *ret_fd < 0 ? -errno : 0;
 }
 
-static int add_entry(struct keep_store *store, const char *name, int fd, struct entry **ret)
+static int add_entry(struct manager_store *store, const char *name, int fd, struct entry **ret)
 {
 	_cleanup_free_ struct entry *entry = calloc(1, sizeof(*entry));
 	_cleanup_close_ int same = -1;
@@ -166,7 +166,7 @@ static bool is_same(const struct entry *entry, int fd, const char *file)
 	       (entry->same >= 0 && syscall(SYS_kcmp, self, self, KCMP_FILE, entry->same, fd) == 0);
 }
 
-static bool is_kept(const struct keep_store *store, int fd)
+static bool is_kept(const struct manager_store *store, int fd)
 {
 	char file[FILE_BYTES];
 	struct entry *entry;
@@ -196,7 +196,7 @@ static int open_again(int fd)
 	return take_fd(&again);
 }
 
-int keep_store_put(struct keep_store *store, const char *name, int fd)
+int manager_store_put(struct manager_store *store, const char *name, int fd)
 {
 	_cleanup_close_ int again = -1;
 	struct entry *entry;
@@ -208,7 +208,7 @@ int keep_store_put(struct keep_store *store, const char *name, int fd)
 		return -EINVAL;
 	if (hash_get(&store->by_name, name_key(name)))
 		return -EEXIST;
-	if (keep_store_room(store) == 0)
+	if (manager_store_room(store) == 0)
 		return -ENOSPC;
 	if (is_memfd(fd)) {
 		again = open_again(fd);
@@ -226,7 +226,7 @@ int keep_store_put(struct keep_store *store, const char *name, int fd)
 	return r;
 }
 
-void keep_store_remove(struct keep_store *store, const char *name)
+void manager_store_remove(struct manager_store *store, const char *name)
 {
 	struct entry *entry = store ? find(store, name) : NULL;
 
@@ -236,7 +236,7 @@ void keep_store_remove(struct keep_store *store, const char *name)
 	entry_free(store, entry);
 }
 
-static unsigned int room_for(const struct keep_store *store, size_t name_bytes)
+static unsigned int room_for(const struct manager_store *store, size_t name_bytes)
 {
 	size_t by_bytes;
 
@@ -246,21 +246,21 @@ static unsigned int room_for(const struct keep_store *store, size_t name_bytes)
 	return by_bytes < store->max - store->n ? (unsigned int)by_bytes : store->max - store->n;
 }
 
-unsigned int keep_store_room(const struct keep_store *store)
+unsigned int manager_store_room(const struct manager_store *store)
 {
 	return room_for(store, FDSTORE_NAME_BYTES);
 }
 
-unsigned int keep_store_usual_room(const struct keep_store *store)
+unsigned int manager_store_usual_room(const struct manager_store *store)
 {
-	return keep_store_room(store) == 0 ? 0 : room_for(store, USUAL_NAME_BYTES);
+	return manager_store_room(store) == 0 ? 0 : room_for(store, USUAL_NAME_BYTES);
 }
 
 /* ---- claims ----------------------------------------------------------------------------------------------------- */
 
 static void on_claim(void *arg, const char *name, int fd)
 {
-	struct keep_store *store = arg;
+	struct manager_store *store = arg;
 	struct entry *entry;
 	int r = add_entry(store, name, fd, &entry);
 
@@ -274,14 +274,14 @@ static void on_claim(void *arg, const char *name, int fd)
 		store->claim_error = r;
 }
 
-int keep_store_take(struct keep_store *store, const char *name)
+int manager_store_take(struct manager_store *store, const char *name)
 {
 	struct entry *entry = store ? find(store, name) : NULL;
 
 	return entry && entry->claimed >= 0 ? take_fd(&entry->claimed) : -ENOENT;
 }
 
-void keep_store_each_left(struct keep_store *store, void (*fn)(void *arg, const char *name), void *arg)
+void manager_store_each_left(struct manager_store *store, void (*fn)(void *arg, const char *name), void *arg)
 {
 	struct entry *entry;
 
@@ -292,7 +292,7 @@ void keep_store_each_left(struct keep_store *store, void (*fn)(void *arg, const 
 			fn(arg, entry->name);
 }
 
-unsigned int keep_store_discard_left(struct keep_store *store)
+unsigned int manager_store_discard_left(struct manager_store *store)
 {
 	struct entry *entry, *tmp;
 	unsigned int n = 0;
@@ -309,7 +309,7 @@ unsigned int keep_store_discard_left(struct keep_store *store)
 	return n;
 }
 
-static int make_lifeline(struct keep_store *store, int *ret_writing)
+static int make_lifeline(struct manager_store *store, int *ret_writing)
 {
 	_cleanup_close_ int reading = -1;
 	int fds[2], r;
@@ -318,13 +318,13 @@ static int make_lifeline(struct keep_store *store, int *ret_writing)
 		return -errno;
 	reading = fds[0];
 	*ret_writing = fds[1];
-	r = keep_store_put(store, FDSTORE_LIFELINE, fds[1]);
+	r = manager_store_put(store, FDSTORE_LIFELINE, fds[1]);
 	return r < 0 ? r : take_fd(&reading);
 }
 
-int keep_store_lifeline(struct keep_store *store)
+int manager_store_lifeline(struct manager_store *store)
 {
-	_cleanup_close_ int writing = store ? keep_store_take(store, FDSTORE_LIFELINE) : -ENOENT;
+	_cleanup_close_ int writing = store ? manager_store_take(store, FDSTORE_LIFELINE) : -ENOENT;
 	char path[40];
 	int fd;
 
@@ -337,7 +337,7 @@ int keep_store_lifeline(struct keep_store *store)
 	return fd < 0 ? -errno : fd;
 }
 
-void keep_store_set_porters(struct keep_store *store, struct porters *porters)
+void manager_store_set_porters(struct manager_store *store, struct porters *porters)
 {
 	if (store)
 		store->porters = porters;
@@ -345,9 +345,9 @@ void keep_store_set_porters(struct keep_store *store, struct porters *porters)
 
 /* ---- birth and death -------------------------------------------------------------------------------------------- */
 
-int keep_store_new(unsigned int max_fds, struct keep_store **ret)
+int manager_store_new(unsigned int max_fds, struct manager_store **ret)
 {
-	_cleanup_(keep_store_freep) struct keep_store *store = calloc(1, sizeof(*store));
+	_cleanup_(manager_store_freep) struct manager_store *store = calloc(1, sizeof(*store));
 	unsigned int most = fdstore_max();
 
 	if (!store)
@@ -360,7 +360,7 @@ int keep_store_new(unsigned int max_fds, struct keep_store **ret)
 	if (store->claim_error < 0)
 		return store->claim_error;
 	if (store->max == 0) {
-		keep_store_discard_left(store);
+		manager_store_discard_left(store);
 		*ret = NULL;
 		return 0;
 	}
@@ -368,7 +368,7 @@ int keep_store_new(unsigned int max_fds, struct keep_store **ret)
 	return 0;
 }
 
-struct keep_store *keep_store_free(struct keep_store *store)
+struct manager_store *manager_store_free(struct manager_store *store)
 {
 	struct entry *entry, *tmp;
 

@@ -9,21 +9,21 @@
 #define SHMEMD_RESTART_STORE_H
 
 struct porters;
-struct keep_store; /* NULL is a store that keeps nothing: every call accepts it */
+struct manager_store; /* NULL is a store that keeps nothing: every call accepts it */
 
 /*
  * Claims what an earlier daemon had kept. max_fds: of the settings; the manager's own maximum binds as well. *ret is NULL
  * and the result 0 when no manager keeps descriptors, or none is wanted: then what was kept is let go of.
  */
-int keep_store_new(unsigned int max_fds, struct keep_store **ret);
+int manager_store_new(unsigned int max_fds, struct manager_store **ret);
 /*
  * The reading end of a pipe whose writing end the manager has, as long as it has anything of ours: porters wait for its end. The
  * caller's; or negative errno: there is none.
  */
-int keep_store_lifeline(struct keep_store *store);
+int manager_store_lifeline(struct manager_store *store);
 /* They close sockets that are discarded. store NULL allowed. */
-void keep_store_set_porters(struct keep_store *store, struct porters *porters);
-struct keep_store *keep_store_free(struct keep_store *store); /* closes our claims; the manager keeps what it has */
+void manager_store_set_porters(struct manager_store *store, struct porters *porters);
+struct manager_store *manager_store_free(struct manager_store *store); /* closes our claims; the manager keeps what it has */
 
 /*
  * fd is borrowed, and may be closed afterwards. The manager gets an open file of its own for a memfd, so one may be kept under
@@ -31,15 +31,15 @@ struct keep_store *keep_store_free(struct keep_store *store); /* closes our clai
  * under another name and cannot be opened again; -EAGAIN: a memfd that cannot be opened before whoever has a lease on it gives that
  * up; -EINVAL: no such name; others of the system. Waits for no file: what its close may do to the manager is for the caller to know.
  */
-int keep_store_put(struct keep_store *store, const char *name, int fd);
-void keep_store_remove(struct keep_store *store, const char *name); /* unknown names are fine */
+int manager_store_put(struct manager_store *store, const char *name, int fd);
+void manager_store_remove(struct manager_store *store, const char *name); /* unknown names are fine */
 /* A claimed descriptor, now the caller's; the manager keeps it until it is removed. -ENOENT: none, or taken. */
-int keep_store_take(struct keep_store *store, const char *name);
+int manager_store_take(struct manager_store *store, const char *name);
 
 /* Names of claimed descriptors that were not taken. fn does not change the store. */
-void keep_store_each_left(struct keep_store *store, void (*fn)(void *arg, const char *name), void *arg);
-unsigned int keep_store_discard_left(struct keep_store *store); /* removed and closed; how many they were */
-unsigned int keep_store_room(const struct keep_store *store); /* at least so many more fit */
-unsigned int keep_store_usual_room(const struct keep_store *store); /* the same for names as they usually are; 0 when that is 0 */
+void manager_store_each_left(struct manager_store *store, void (*fn)(void *arg, const char *name), void *arg);
+unsigned int manager_store_discard_left(struct manager_store *store); /* removed and closed; how many they were */
+unsigned int manager_store_room(const struct manager_store *store); /* at least so many more fit */
+unsigned int manager_store_usual_room(const struct manager_store *store); /* the same for names as they usually are; 0 when that is 0 */
 
 #endif

@@ -297,7 +297,7 @@ int handle_nic_open(struct request *req)
 		.uid = req->session->identity.uid,
 		.doorbell = op->attr.doorbell,
 		.health_fd = req->session->health_fd,
-		.is_kept = session_is_saved(req->session),
+		.is_saved = session_is_saved(req->session),
 	};
 	op->nic = take_ptr(nic);
 	return request_change(req, op->nic, run_open, finish_open);

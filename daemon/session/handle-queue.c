@@ -313,7 +313,7 @@ static int finish_create(struct request *req)
 	assert_bug(r == 0);
 	/* Memory that the CPU does not reach is of no use to who cannot read it. */
 	session_save(req->session, SAVE_QUEUES, queues,
-		     op->mem.kind == NIC_MEM_MEMFD || queues->nic->rnic->nic->keeps_memory ? op->mem.fd : -1);
+		     op->mem.kind == NIC_MEM_MEMFD || queues->nic->rnic->nic->saves_memory ? op->mem.fd : -1);
 	monitor_queues(req->session, MSG_EVENT_QUEUES_CREATED, queues);
 	fill_create_rep(req, queues);
 	return 0;

@@ -31,7 +31,7 @@ struct publish_entry {
 	uint32_t data_bytes;
 	uint8_t data[PUBLISH_DATA_BYTES];
 	struct quota_charge charge;
-	uint64_t number; /* among what its session has, where that is kept */
+	uint64_t number; /* among what its session has, if that is saved */
 	uint32_t saved; /* number under which its descriptor outlives the daemon; 0: none does */
 };
 

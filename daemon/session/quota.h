@@ -33,7 +33,7 @@ enum quota_what {
 	QUOTA_N,
 };
 
-#define QUOTA_KEPT_N QUOTA_MAPS /* numbers of an amount in a saved state */
+#define QUOTA_SAVED_N QUOTA_MAPS /* numbers of an amount in a saved state */
 #define QUOTA_SMALL 64u /* what a pool keeps a part for */
 
 struct quota_amount {

@@ -41,8 +41,8 @@ struct registry_nic {
 	bool is_asked, is_stale; /* something has happened meanwhile: the answer may be older */
 	uint64_t asked_nsec;
 	struct nic_counters before; /* counters that the NIC lacks: those of contexts that had ended when this daemon began */
-	struct nic_counters ended; /* of all contexts that have, also since; kept */
-	struct nic_counters told; /* of all, as somebody saw them last; kept */
+	struct nic_counters ended; /* of all contexts that have, also since; saved */
+	struct nic_counters told; /* of all, as somebody saw them last; saved */
 };
 
 /* Counts of a NIC that was there under a former daemon and is not now. */
@@ -96,7 +96,7 @@ struct registry_attr {
 	uint64_t restart_grace_nsec; /* how long clients wait for the next daemon; 0: sessions end with this one */
 	struct registry_hooks hooks;
 	struct porters *porters; /* borrowed; NULL: sessions read and close descriptors themselves, for tests */
-	/* NULL: nothing outlives the daemon. From it follow saves_sessions below and, for NICs in software, nic_soft_attr.keeps. */
+	/* NULL: nothing outlives the daemon. From it follow saves_sessions below and, for NICs in software, nic_soft_attr.saves. */
 	const struct save_ops *save;
 	const struct save_store *store; /* with its argument: where `save` has descriptors */
 	void *store_arg;
@@ -120,7 +120,7 @@ struct registry {
 	struct registry_absent absent[REGISTRY_MAX_NICS];
 	unsigned int n_absent;
 	uint64_t counted; /* id of the last session whose counters are in `ended`; its saved copy must not be added again */
-	bool has_told; /* since what is kept was written */
+	bool has_told; /* since the saved state was written */
 	uint64_t started_nsec;
 	pthread_mutex_t quiesce_lock; /* of the next two, which workers share */
 	uint64_t quiesce_left_nsec, quiesce_seen_nsec; /* of registry_quiesce_left */
@@ -134,7 +134,7 @@ struct registry {
 	struct node_map *node_map; /* borrowed; NULL: the node was not looked at. GPUs that it does not know are in gpus[] */
 	struct registry_gpu gpus[REGISTRY_MAX_GPUS];
 	unsigned int next_gpu; /* entry to overwrite when all are taken */
-	struct state *state; /* owned: what is kept of the above; NULL: nothing. daemon/restart/save-registry.c */
+	struct state *state; /* owned: what is saved of the above; NULL: nothing. daemon/restart/save-registry.c */
 	uint8_t *packet; /* owned; REGISTRY_PACKET_BYTES for encoding, one thread */
 	uint8_t *in_packet; /* the same for receiving */
 };
@@ -168,7 +168,7 @@ void registry_count(struct registry *registry);
 /* Counters that never fall, for a reader that may come back after a restart; call registry_save_told() after the last NIC. */
 int registry_counters_for_reader(struct registry_nic *rnic, struct nic_counters *ret_counters);
 void registry_save_told(struct registry *registry);
-/* Its contexts are closed, and what is kept of it goes next. */
+/* Its contexts are closed, and its saved state goes next. */
 void registry_count_ended(struct session *session);
 /* Every session is imported: NICs count on from the figures that readers saw. */
 void registry_count_on(struct registry *registry);

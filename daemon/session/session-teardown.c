@@ -85,7 +85,7 @@ static void teardown_contexts(struct session *session)
 	}
 }
 
-/* ---- what is kept of it here: control thread --------------------------------------------------------------------- */
+/* ---- its saved state: control thread ----------------------------------------------------------------------------- */
 
 static void teardown_resources(struct session *session)
 {
@@ -113,7 +113,7 @@ static void teardown_published(struct session *session)
 	session->n_published = 0;
 }
 
-static void teardown_kept(struct session *session)
+static void teardown_saved(struct session *session)
 {
 	registry_count_ended(session);
 	if (session->registry->attr.save)
@@ -179,7 +179,7 @@ static const struct step of_nics[] = {
 };
 
 static const struct step of_session[] = {
-	{"10 saved state, 9 descriptors in the fd store", teardown_kept},
+	{"10 saved state, 9 descriptors in the fd store", teardown_saved},
 	{"the same in the session's tables, 11 their quota", teardown_resources},
 	{"9 descriptors: health page", teardown_health_fd},
 	{"9 descriptors: socket and pidfd", teardown_connection},

@@ -54,7 +54,7 @@ struct session_nic {
 	size_t record_bytes;
 	uint64_t parts_bytes; /* of what is in the context: the rest of its record */
 	int record_r; /* why there is none, when there should be */
-	unsigned int n_saved; /* descriptors of the context that are kept */
+	unsigned int n_saved; /* descriptors of the context that are saved */
 	struct nic_counters last; /* of the context, as it was closed */
 };
 

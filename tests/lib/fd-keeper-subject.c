@@ -26,9 +26,9 @@ static void check(const char *what, int r)
 	exit(EXIT_FAILURE);
 }
 
-static struct state *find_state(struct keep_store *store)
+static struct state *find_state(struct manager_store *store)
 {
-	int fd = keep_store_take(store, "s1-state");
+	int fd = manager_store_take(store, "s1-state");
 	struct state *state;
 
 	if (fd >= 0) {
@@ -36,19 +36,19 @@ static struct state *find_state(struct keep_store *store)
 		return state;
 	}
 	check("new", state_new(&state));
-	check("put", keep_store_put(store, "s1-state", state_fd(state)));
-	check("put again", keep_store_put(store, "s1-m1", state_fd(state)));
+	check("put", manager_store_put(store, "s1-state", state_fd(state)));
+	check("put again", manager_store_put(store, "s1-m1", state_fd(state)));
 	return state;
 }
 
 /* The same open file by our own hand: the manager has it already, and says nothing. */
-static void keep_pair(struct keep_store *store)
+static void keep_pair(struct manager_store *store)
 {
 	int pair[2];
 
 	check("pair", socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 	close(pair[1]);
-	check("socket", keep_store_put(store, "s1-sock", pair[0]));
+	check("socket", manager_store_put(store, "s1-sock", pair[0]));
 	check("twice", fdstore_keep("s1-pid", pair[0]));
 }
 
@@ -61,7 +61,7 @@ static const char *env(const char *key)
 
 int main(void)
 {
-	struct keep_store *store;
+	struct manager_store *store;
 	struct state *state;
 	const void *bytes;
 	uint32_t version;
@@ -69,15 +69,15 @@ int main(void)
 	size_t size;
 
 	signal(SIGTERM, on_term);
-	check("store", keep_store_new(FDSTORE_NAME_BYTES, &store));
+	check("store", manager_store_new(FDSTORE_NAME_BYTES, &store));
 	state = find_state(store);
 	if (state_read(state, &version, &bytes, &size) == 0 && size == sizeof(n))
 		n = *(const unsigned int *)bytes;
 	n++;
 	check("write", state_write(state, &n, sizeof(n)));
-	if (keep_store_take(store, "s1-sock") < 0)
+	if (manager_store_take(store, "s1-sock") < 0)
 		keep_pair(store);
-	printf("life %u, left %u, fault %s, next %s\n", n, keep_store_discard_left(store), env("SHMEMD_FAULT"),
+	printf("life %u, left %u, fault %s, next %s\n", n, manager_store_discard_left(store), env("SHMEMD_FAULT"),
 	       env("SUBJECT_NEXT"));
 	fflush(stdout);
 	fdstore_notify("READY=1");

@@ -137,13 +137,13 @@ int mlx5_ctx_export(struct nic_ctx *base, void **ret_part, size_t *ret_bytes)
 }
 
 /* The kernel's objects live as long as the first descriptor; the others are what clients ring and wake. */
-int mlx5_ctx_keep(struct nic_ctx *base, struct nic_kept *ret_kept)
+int mlx5_ctx_saved_fds(struct nic_ctx *base, struct nic_saved_fds *ret_saved)
 {
 	const struct mlx5_ctx *ctx = mlx5_ctx(base);
 
-	*ret_kept = (struct nic_kept){.n = 1, .fds = {ctx->ibv->cmd_fd}};
+	*ret_saved = (struct nic_saved_fds){.n = 1, .fds = {ctx->ibv->cmd_fd}};
 	if (ctx->bell_page)
-		bell_page_keep(ctx->bell_page, ret_kept);
+		bell_page_saved_fds(ctx->bell_page, ret_saved);
 	return 0;
 }
 
@@ -217,7 +217,7 @@ static int check_nic(struct mlx5_nic *nic, const struct nic_import_attr *attr, c
 	const struct ibv_context *ibv = mlx5_ibv_now(nic);
 	struct stat theirs, ours;
 
-	if (attr->fds.n < (record->heard ? MLX5_KEPT_FDS : 1) || fstat(attr->fds.fds[0], &theirs) < 0 ||
+	if (attr->fds.n < (record->heard ? MLX5_SAVED_FDS : 1) || fstat(attr->fds.fds[0], &theirs) < 0 ||
 	    fstat(ibv->cmd_fd, &ours) < 0 || !S_ISCHR(theirs.st_mode))
 		return -EBADF;
 	if (theirs.st_rdev != ours.st_rdev || record->guid != ibv_get_device_guid(ibv->device) ||

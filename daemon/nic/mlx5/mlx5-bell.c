@@ -46,7 +46,7 @@ struct bell {
 	struct list pages;
 	unsigned int n_gpu_qps;
 	int epoll_fd, wake_fd; /* owned */
-	struct nic_page page; /* owned, kept */
+	struct nic_page page; /* owned, saved */
 	uint32_t gpu_poll_usec, spin_usec;
 	uint64_t idle_since_nsec;
 };
@@ -313,23 +313,23 @@ static void unlock(struct bell *bell)
 	pthread_mutex_unlock(&bell->lock);
 }
 
-static int page_init(struct bell_page *page, const struct nic_kept *kept)
+static int page_init(struct bell_page *page, const struct nic_saved_fds *saved)
 {
 	void *map;
-	int r = kept ? nic_mem_adopt(kept->fds[MLX5_KEPT_PAGE], SHMD_DB_PAGE_BYTES, &page->fd, &map)
+	int r = saved ? nic_mem_adopt(saved->fds[MLX5_SAVED_PAGE], SHMD_DB_PAGE_BYTES, &page->fd, &map)
 		     : nic_mem_create("shmemd-doorbell", SHMD_DB_PAGE_BYTES, 0, &page->fd, &map);
 
 	if (r < 0)
 		return r;
 	page->map = map;
 	page->word = (uint64_t *)(void *)(page->map + SHMD_DB_SEND_OFFSET);
-	page->wake_fd = kept ? fcntl(kept->fds[MLX5_KEPT_WAKE], F_DUPFD_CLOEXEC, 3) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	page->wake_fd = saved ? fcntl(saved->fds[MLX5_SAVED_WAKE], F_DUPFD_CLOEXEC, 3) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (page->wake_fd < 0)
 		return -errno;
 	return watch(page->bell, page->wake_fd);
 }
 
-int bell_page_new(struct bell *bell, uint64_t *reg, const struct nic_kept *kept, struct nic_doorbell *doorbell,
+int bell_page_new(struct bell *bell, uint64_t *reg, const struct nic_saved_fds *saved, struct nic_doorbell *doorbell,
 		  struct bell_page **ret_page)
 {
 	_cleanup_(bell_page_freep) struct bell_page *page = calloc(1, sizeof(*page));
@@ -343,7 +343,7 @@ int bell_page_new(struct bell *bell, uint64_t *reg, const struct nic_kept *kept,
 	list_init(&page->qps);
 	list_init(&page->link);
 	hash_init(&page->by_number);
-	r = page_init(page, kept);
+	r = page_init(page, saved);
 	if (r < 0)
 		return r;
 	doorbell->mode = NIC_DOORBELL_CPU;
@@ -456,12 +456,12 @@ void bell_page_look_at_all(struct bell_page *page)
 	wake(page->bell);
 }
 
-void bell_page_keep(const struct bell_page *page, struct nic_kept *kept)
+void bell_page_saved_fds(const struct bell_page *page, struct nic_saved_fds *saved)
 {
-	kept->fds[MLX5_KEPT_NIC_PAGE] = page->bell->page.fd;
-	kept->fds[MLX5_KEPT_PAGE] = page->fd;
-	kept->fds[MLX5_KEPT_WAKE] = page->wake_fd;
-	kept->n = MLX5_KEPT_FDS;
+	saved->fds[MLX5_SAVED_NIC_PAGE] = page->bell->page.fd;
+	saved->fds[MLX5_SAVED_PAGE] = page->fd;
+	saved->fds[MLX5_SAVED_WAKE] = page->wake_fd;
+	saved->n = MLX5_SAVED_FDS;
 }
 
 void bell_page_silence(struct bell_page *page)

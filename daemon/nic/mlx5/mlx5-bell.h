@@ -34,12 +34,12 @@ struct bell_attr {
 	const int *nic_page_fd; /* of a process of before, which clients map: borrowed. NULL: a new one */
 };
 
-/* Where nic_kept has what a page needs to go on in another process; the first is none of these. */
+/* Where nic_saved_fds has what a page needs to go on in another process; the first is none of these. */
 enum {
-	MLX5_KEPT_NIC_PAGE = 1,
-	MLX5_KEPT_PAGE = 2,
-	MLX5_KEPT_WAKE = 3,
-	MLX5_KEPT_FDS = 4,
+	MLX5_SAVED_NIC_PAGE = 1,
+	MLX5_SAVED_PAGE = 2,
+	MLX5_SAVED_WAKE = 3,
+	MLX5_SAVED_FDS = 4,
 };
 
 /* The thread sleeps until there is a page. Negative errno; -EBADF of a NIC page that is none. */
@@ -52,13 +52,13 @@ DEFINE_CLEANUP(struct bell *, bell_free);
 
 /*
  * A page for one context whose NIC is rung at `reg` (8 bytes, aligned, mapped for as long as the page lives). Fills
- * *doorbell but its reason; the descriptors in it are the page's. `kept` has those of a page that another process had, which
+ * *doorbell but its reason; the descriptors in it are the page's. `saved` has those of a page that another process had, which
  * the client goes on to ring, or is NULL. -EBADF of what is no such page.
  */
-int bell_page_new(struct bell *bell, uint64_t *reg, const struct nic_kept *kept, struct nic_doorbell *doorbell,
+int bell_page_new(struct bell *bell, uint64_t *reg, const struct nic_saved_fds *saved, struct nic_doorbell *doorbell,
 		  struct bell_page **ret_page);
 /* Adds its descriptors, which stay the page's. */
-void bell_page_keep(const struct bell_page *page, struct nic_kept *kept);
+void bell_page_saved_fds(const struct bell_page *page, struct nic_saved_fds *saved);
 struct bell_page *bell_page_free(struct bell_page *page);
 DEFINE_CLEANUP(struct bell_page *, bell_page_free);
 

@@ -175,12 +175,12 @@ static int find_bell(struct mlx5_nic *nic, const int *nic_page_fd, struct bell *
 }
 
 /* `fds` are those of an imported context in mode cpu, or NULL. */
-static int make_bell_page(struct mlx5_ctx *ctx, const struct nic_kept *fds, struct nic_doorbell *doorbell,
+static int make_bell_page(struct mlx5_ctx *ctx, const struct nic_saved_fds *fds, struct nic_doorbell *doorbell,
 			  struct bell_page **ret_page)
 {
 	uint64_t *reg = (uint64_t *)(void *)(ctx->uar->base_addr + SHMD_DB_SEND_OFFSET);
 	struct bell *bell;
-	int r = find_bell(ctx->nic, fds ? &fds->fds[MLX5_KEPT_NIC_PAGE] : NULL, &bell);
+	int r = find_bell(ctx->nic, fds ? &fds->fds[MLX5_SAVED_NIC_PAGE] : NULL, &bell);
 
 	if (r < 0)
 		return r;
@@ -228,7 +228,7 @@ int mlx5_ctx_to_cpu(struct nic_ctx *base)
 }
 
 /* The state of former doorbells is unknown; ringing twice does no harm. */
-int mlx5_ctx_hear_again(struct mlx5_ctx *ctx, const struct nic_kept *fds)
+int mlx5_ctx_hear_again(struct mlx5_ctx *ctx, const struct nic_saved_fds *fds)
 {
 	_cleanup_(bell_page_freep) struct bell_page *page = NULL;
 	struct nic_doorbell doorbell = ctx->base.doorbell;

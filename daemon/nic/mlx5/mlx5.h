@@ -421,13 +421,13 @@ struct mlx5_ctx *mlx5_ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_attr 
 int mlx5_ctx_open_events(struct mlx5_ctx *ctx);
 int mlx5_ctx_open_doorbell(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode);
 void mlx5_ctx_make_doorbell(struct mlx5_ctx *ctx);
-/* After the import of its queues: mode cpu with the former pages. `fds` are those of mlx5_ctx_keep(). */
-int mlx5_ctx_hear_again(struct mlx5_ctx *ctx, const struct nic_kept *fds);
+/* After the import of its queues: mode cpu with the former pages. `fds` are those of mlx5_ctx_saved_fds(). */
+int mlx5_ctx_hear_again(struct mlx5_ctx *ctx, const struct nic_saved_fds *fds);
 /* mlx5-adopt.c */
 int mlx5_ctx_export(struct nic_ctx *ctx, void **ret_part, size_t *ret_bytes);
 int mlx5_mr_export(const struct nic_mr *mr, void **ret_part, size_t *ret_bytes);
 int mlx5_queues_export(const struct nic_queues *queues, void **ret_part, size_t *ret_bytes);
-int mlx5_ctx_keep(struct nic_ctx *ctx, struct nic_kept *ret_kept);
+int mlx5_ctx_saved_fds(struct nic_ctx *ctx, struct nic_saved_fds *ret_saved);
 int mlx5_ctx_import(struct nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported);
 struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *ctx);
 struct nic_ctx *mlx5_ctx_close(struct nic_ctx *ctx);

@@ -2,10 +2,10 @@
 /*
  * Contexts that outlive their process: the record of what one holds, and going on with it in another.
  *
- * Kept are the doorbell page and the wake descriptor that the client has, the NIC page that all clients have, and the
+ * Saved are the doorbell page and the wake descriptor that the client has, the NIC page that all clients have, and the
  * context's ledger, in which the engine notes what it does. An import makes everything under the numbers, keys and addresses
  * of before, and leaves it alone until the NIC resumes, for peers may be missing yet. To forget a context without touching what
- * is kept, its objects leave the ledger, and its QPs end before the engine has another turn; then it is destroyed as any other.
+ * is saved, its objects leave the ledger, and its QPs end before the engine has another turn; then it is destroyed as any other.
  *
  * The caller's thread, but for what is handed to the data thread.
  */
@@ -24,24 +24,24 @@
 _Static_assert(SOFT_RECORD_PORTS == SOFT_MAX_NICS, "all NICs have a place");
 
 /* The order is nobody else's business. */
-enum { KEPT_DOORBELL, KEPT_WAKE, KEPT_NIC_PAGE, KEPT_LEDGER, N_KEPT };
-_Static_assert((int)N_KEPT <= NIC_KEEP_FDS, "room for all");
+enum { SAVED_DOORBELL, SAVED_WAKE, SAVED_NIC_PAGE, SAVED_LEDGER, N_SAVED };
+_Static_assert((int)N_SAVED <= NIC_SAVED_FDS, "room for all");
 
 /* ---- keep and export ------------------------------------------------------------------------------------------------ */
 
-int soft_ctx_keep(struct nic_ctx *base, struct nic_kept *ret_kept)
+int soft_ctx_saved_fds(struct nic_ctx *base, struct nic_saved_fds *ret_saved)
 {
 	const struct soft_ctx *ctx = soft_ctx(base);
 
 	if (ctx->ledger_fd < 0 || ctx->exec->nic_page.fd < 0)
 		return -EOPNOTSUPP;
-	*ret_kept = (struct nic_kept){
-		.n = N_KEPT,
+	*ret_saved = (struct nic_saved_fds){
+		.n = N_SAVED,
 		.fds = {
-			[KEPT_DOORBELL] = ctx->base.doorbell.page_fd,
-			[KEPT_WAKE] = ctx->base.doorbell.wake_fd,
-			[KEPT_NIC_PAGE] = ctx->exec->nic_page.fd,
-			[KEPT_LEDGER] = ctx->ledger_fd,
+			[SAVED_DOORBELL] = ctx->base.doorbell.page_fd,
+			[SAVED_WAKE] = ctx->base.doorbell.wake_fd,
+			[SAVED_NIC_PAGE] = ctx->exec->nic_page.fd,
+			[SAVED_LEDGER] = ctx->ledger_fd,
 		},
 	};
 	return 0;
@@ -152,12 +152,12 @@ static int check_attr(const struct soft_nic *nic, const struct nic_import_attr *
 		return attr->ctx.doorbell == NIC_DOORBELL_UAR_MMAP ? -EOPNOTSUPP : -EINVAL;
 	if (record->nic != nic->index)
 		return -EXDEV;
-	if (attr->fds.n != N_KEPT || attr->n_queue_fds != record->n_batches || attr->n_mr_fds != record->n_mrs)
+	if (attr->fds.n != N_SAVED || attr->n_queue_fds != record->n_batches || attr->n_mr_fds != record->n_mrs)
 		return -EBADF;
-	return is_eventfd(attr->fds.fds[KEPT_WAKE]) ? 0 : -EBADF;
+	return is_eventfd(attr->fds.fds[SAVED_WAKE]) ? 0 : -EBADF;
 }
 
-static int import_pages(struct soft_ctx *ctx, const struct nic_kept *fds)
+static int import_pages(struct soft_ctx *ctx, const struct nic_saved_fds *fds)
 {
 	struct nic_doorbell *doorbell = &ctx->base.doorbell;
 	int r;
@@ -165,14 +165,14 @@ static int import_pages(struct soft_ctx *ctx, const struct nic_kept *fds)
 	doorbell->mode = NIC_DOORBELL_CPU;
 	doorbell->register_offset = SHMD_DB_SEND_OFFSET;
 	doorbell->nic_page_fd = ctx->exec->nic_page.client_fd;
-	r = soft_map_adopt(fds->fds[KEPT_DOORBELL], SHMD_DB_PAGE_BYTES, &ctx->page_map, &doorbell->page_fd);
+	r = soft_map_adopt(fds->fds[SAVED_DOORBELL], SHMD_DB_PAGE_BYTES, &ctx->page_map, &doorbell->page_fd);
 	if (r < 0)
 		return r;
 	ctx->doorbell = (uint64_t *)(ctx->page_map.data + SHMD_DB_SEND_OFFSET);
-	r = soft_map_adopt(fds->fds[KEPT_LEDGER], soft_ledger_bytes(), &ctx->ledger_map, &ctx->ledger_fd);
+	r = soft_map_adopt(fds->fds[SAVED_LEDGER], soft_ledger_bytes(), &ctx->ledger_map, &ctx->ledger_fd);
 	if (r < 0)
 		return r;
-	doorbell->wake_fd = fcntl(fds->fds[KEPT_WAKE], F_DUPFD_CLOEXEC, 3);
+	doorbell->wake_fd = fcntl(fds->fds[SAVED_WAKE], F_DUPFD_CLOEXEC, 3);
 	return doorbell->wake_fd < 0 ? -errno : 0;
 }
 
@@ -271,7 +271,7 @@ int soft_ctx_import(struct nic *base, const struct nic_import_attr *attr, struct
 	if (r == 0)
 		r = check_attr(nic, attr, &record);
 	if (r == 0)
-		r = soft_exec_adopt(nic, attr->ctx.uid, attr->fds.fds[KEPT_NIC_PAGE], &exec);
+		r = soft_exec_adopt(nic, attr->ctx.uid, attr->fds.fds[SAVED_NIC_PAGE], &exec);
 	if (r < 0)
 		return r;
 	r = soft_fabric_adopt(nic->fabric, record.n_ports, (const uint8_t(*)[16])record.gids);

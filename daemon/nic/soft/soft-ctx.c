@@ -184,7 +184,7 @@ int soft_ctx_open(struct nic *base, const struct nic_ctx_attr *attr, struct nic_
 	if (!ctx)
 		return -ENOMEM;
 	r = ctx_make_doorbell(ctx);
-	if (r == 0 && attr->is_kept)
+	if (r == 0 && attr->is_saved)
 		r = soft_map_create("shmemd-ledger", soft_ledger_bytes(), &ctx->ledger_map, &ctx->ledger_fd);
 	if (r == 0)
 		r = soft_ctx_attach(ctx);

@@ -113,7 +113,7 @@ static const struct nic_ops soft_ops = {
 	.ctx_export = soft_ctx_export,
 	.mr_export = soft_mr_export,
 	.queues_export = soft_queues_export,
-	.ctx_keep = soft_ctx_keep,
+	.ctx_saved_fds = soft_ctx_saved_fds,
 	.ctx_import = soft_ctx_import,
 	.ctx_unimport = soft_ctx_unimport,
 	.resume = soft_resume,
@@ -172,14 +172,14 @@ static struct soft_nic *nic_alloc(const struct nic_soft_attr *attr, struct soft_
 		return NULL;
 	nic->base.ops = &soft_ops;
 	nic->base.event_fd = -1;
-	nic->base.keeps_memory = true;
+	nic->base.saves_memory = true;
 	nic->base.stalls = true;
 	nic->base.maps_per_ctx = SOFT_MAPS_PER_CTX;
 	list_init(&nic->base.link);
 	nic->gpu_poll_usec = attr->gpu_poll_usec;
 	nic->spin_usec = attr->spin_usec;
 	nic->mtu_log2 = attr->max_mtu_log2 ? attr->max_mtu_log2 : SOFT_MTU_LOG2;
-	nic->keeps = attr->keeps;
+	nic->saves = attr->saves;
 	nic->fabric = soft_fabric_ref(fabric);
 	pthread_mutex_init(&nic->start_lock, NULL);
 	pthread_mutex_init(&nic->lock, NULL);

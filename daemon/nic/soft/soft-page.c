@@ -11,7 +11,7 @@ _Static_assert(sizeof(struct soft_page) <= SHMD_DB_PAGE_BYTES, "one page");
 
 int soft_page_make(struct soft_exec *exec)
 {
-	int r = nic_page_create(exec->nic->keeps, &exec->nic_page);
+	int r = nic_page_create(exec->nic->saves, &exec->nic_page);
 
 	if (r < 0)
 		return r;

@@ -251,7 +251,7 @@ struct soft_nic {
 	uint32_t gpu_poll_usec;
 	uint32_t spin_usec;
 	uint8_t mtu_log2;
-	bool keeps; /* contexts may outlive the process */
+	bool saves; /* contexts may outlive the process */
 	struct soft_fault fault;
 	struct soft_fabric *fabric; /* owned reference */
 	struct soft_port *port; /* owned reference; in the fabric */
@@ -279,7 +279,7 @@ struct soft_exec {
 	unsigned int index; /* in the NIC */
 	struct soft_lane *lane; /* the port's */
 	pthread_t thread;
-	struct nic_page nic_page; /* what the clients of this executor read; kept where the NIC `keeps` */
+	struct nic_page nic_page; /* what the clients of this executor read; saved if the NIC `saves` */
 
 	/* under the NIC's lock */
 	uint32_t uid;
@@ -359,7 +359,7 @@ struct soft_page {
 };
 
 int soft_page_make(struct soft_exec *exec);
-/* One that make has kept; -EBADF. The port is down if it was. */
+/* One that a former process has saved; -EBADF. The port is down if it was. */
 int soft_page_adopt(struct soft_exec *exec, int fd);
 bool soft_page_is_shared(int fd); /* of a former process */
 void soft_page_deinit(struct soft_exec *exec);
@@ -503,7 +503,7 @@ void soft_qp_tell_error(struct soft_qp *qp, uint32_t syndrome);
 /* Data thread: one that is restored. Reports its error again, since the news may have died with the process. */
 void soft_qp_learn_error(struct soft_qp *qp);
 /* Contexts that outlive the process (soft-adopt.c). */
-int soft_ctx_keep(struct nic_ctx *ctx, struct nic_kept *ret_kept);
+int soft_ctx_saved_fds(struct nic_ctx *ctx, struct nic_saved_fds *ret_saved);
 int soft_ctx_export(struct nic_ctx *ctx, void **ret_part, size_t *ret_bytes);
 int soft_mr_export(const struct nic_mr *mr, void **ret_part, size_t *ret_bytes);
 int soft_queues_export(const struct nic_queues *queues, void **ret_part, size_t *ret_bytes);

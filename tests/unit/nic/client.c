@@ -36,14 +36,14 @@ static void add_nic(struct rig *rig, struct nic *nic)
 	rig->nic[rig->n_nics++] = nic;
 }
 
-static void open_soft(struct rig *rig, unsigned int n_nics, const char *fault, bool keeps)
+static void open_soft(struct rig *rig, unsigned int n_nics, const char *fault, bool saves)
 {
 	const char *spin = getenv("SHMD_SPIN_USEC");
 	const struct nic_soft_attr attr = {
 		.n_nics = n_nics,
 		.gpu_poll_usec = 100,
 		.spin_usec = spin ? (uint32_t)atoi(spin) : 20,
-		.keeps = keeps,
+		.saves = saves,
 		.fault = fault,
 	};
 	struct nic *nic;
@@ -61,7 +61,7 @@ void rig_open(struct rig *rig, unsigned int n_nics, const char *fault)
 	open_soft(rig, n_nics, fault, true);
 }
 
-void rig_open_unkept(struct rig *rig, unsigned int n_nics)
+void rig_open_unsaved(struct rig *rig, unsigned int n_nics)
 {
 	open_soft(rig, n_nics, NULL, false);
 }
@@ -195,14 +195,14 @@ void client_open_ctx_for(struct client *c, struct nic *nic, uint64_t session_id,
 	open_ctx(c, nic, &attr);
 }
 
-void client_open_ctx_kept(struct client *c, struct nic *nic, uint64_t session_id)
+void client_open_ctx_saved(struct client *c, struct nic *nic, uint64_t session_id)
 {
-	client_open_ctx_kept_for(c, nic, session_id, 0);
+	client_open_ctx_saved_for(c, nic, session_id, 0);
 }
 
-void client_open_ctx_kept_for(struct client *c, struct nic *nic, uint64_t session_id, uint32_t uid)
+void client_open_ctx_saved_for(struct client *c, struct nic *nic, uint64_t session_id, uint32_t uid)
 {
-	const struct nic_ctx_attr attr = {.session_id = session_id, .uid = uid, .health_fd = -1, .is_kept = true};
+	const struct nic_ctx_attr attr = {.session_id = session_id, .uid = uid, .health_fd = -1, .is_saved = true};
 
 	open_ctx(c, nic, &attr);
 }

@@ -32,7 +32,7 @@ struct rig {
 };
 
 void rig_open(struct rig *rig, unsigned int n_nics, const char *fault);
-void rig_open_unkept(struct rig *rig, unsigned int n_nics); /* as of a daemon without a store */
+void rig_open_unsaved(struct rig *rig, unsigned int n_nics); /* as of a daemon without a store */
 /* ConnectX NICs, real or simulated, where the build has that backend; the first n_nics are used. */
 void rig_open_mlx5(struct rig *rig, unsigned int n_nics, const char *trace);
 void rig_close(struct rig *rig);
@@ -70,8 +70,8 @@ void client_open_ctx_as(struct client *c, struct nic *nic, uint64_t session_id, 
 /* For this user; the other functions open contexts of user 0. */
 void client_open_ctx_for(struct client *c, struct nic *nic, uint64_t session_id, uint32_t uid);
 /* One that is to outlive its NIC. */
-void client_open_ctx_kept(struct client *c, struct nic *nic, uint64_t session_id);
-void client_open_ctx_kept_for(struct client *c, struct nic *nic, uint64_t session_id, uint32_t uid);
+void client_open_ctx_saved(struct client *c, struct nic *nic, uint64_t session_id);
+void client_open_ctx_saved_for(struct client *c, struct nic *nic, uint64_t session_id, uint32_t uid);
 void client_reg(struct client *c);
 /* n_qps QPs, each with a CQ for both directions. */
 void client_create(struct client *c, unsigned int n_qps, uint32_t qp_flags);

@@ -275,15 +275,15 @@ static void go_on(void)
 	void *record;
 
 	rig_open(&rig, 1, NULL);
-	client_open_ctx_kept(&c, rig.nic[0], 1);
+	client_open_ctx_saved(&c, rig.nic[0], 1);
 	client_reg(&c);
 	client_create(&c, 1000, 0);
 	for (unsigned int i = 0; i < 1000; i++)
 		peers[i] = (struct nic_peer){client_qpn(&c, i), c.queues->layout.qps[i].addr};
 	ASSERT_OK(rig.nic[0]->ops->connect(c.ctx, 1000, peers, &client_params, &n_done));
-	attr = (struct nic_import_attr){.ctx = {.session_id = 1, .health_fd = -1, .is_kept = true},
+	attr = (struct nic_import_attr){.ctx = {.session_id = 1, .health_fd = -1, .is_saved = true},
 					.n_queue_fds = 1, .queue_fds = &c.queue_fd, .n_mr_fds = 1, .mr_fds = &c.mem_fd};
-	ASSERT_OK(rig.nic[0]->ops->ctx_keep(c.ctx, &attr.fds));
+	ASSERT_OK(rig.nic[0]->ops->ctx_saved_fds(c.ctx, &attr.fds));
 	for (unsigned int i = 0; i < attr.fds.n; i++)
 		attr.fds.fds[i] = dup(attr.fds.fds[i]);
 	t[0] = nsec_now();

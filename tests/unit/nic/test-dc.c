@@ -398,7 +398,7 @@ TEST(sessions_end_in_the_midst_of_traffic)
 
 /* The descriptors and records of a session between two daemons. */
 struct left {
-	struct nic_kept fds;
+	struct nic_saved_fds fds;
 	void *record;
 	size_t bytes;
 };
@@ -407,7 +407,7 @@ static void leave(struct client *c, struct left *left)
 {
 	const struct nic_ops *ops = c->ctx->nic->ops;
 
-	ASSERT_OK(ops->ctx_keep(c->ctx, &left->fds));
+	ASSERT_OK(ops->ctx_saved_fds(c->ctx, &left->fds));
 	for (unsigned int i = 0; i < left->fds.n; i++)
 		left->fds.fds[i] = dup(left->fds.fds[i]);
 	ASSERT_OK(client_export(c, &left->record, &left->bytes));
@@ -418,7 +418,7 @@ static void leave(struct client *c, struct left *left)
 static void adopt(struct client *c, struct nic *nic, uint64_t id, struct left *left)
 {
 	const struct nic_import_attr attr = {
-		.ctx = {.session_id = id, .health_fd = -1, .is_kept = true},
+		.ctx = {.session_id = id, .health_fd = -1, .is_saved = true},
 		.fds = left->fds,
 		.record = left->record,
 		.record_bytes = left->bytes,
@@ -453,7 +453,7 @@ TEST(dc_queues_go_on_with_other_nics)
 		return; /* the next test */
 	open_rig(&rig);
 	for (unsigned int i = 0; i < 2; i++) {
-		client_open_ctx_kept(&s[i], rig.nic[i], 1 + i);
+		client_open_ctx_saved(&s[i], rig.nic[i], 1 + i);
 		session_make(&s[i], &client_params, access);
 	}
 	for (unsigned int i = 0; i < 2; i++)
@@ -504,7 +504,7 @@ TEST(dc_queues_go_on_without_and_with_another_daemon)
 	open_rig(&rig);
 	ops = rig.nic[1]->ops;
 	session_open_as(&a, rig.nic[0], 1, &impatient, NIC_ACCESS_REMOTE_WRITE);
-	/* Soft contexts that are not kept end with their process, and say so. */
+	/* Soft contexts that are not saved end with their process, and say so. */
 	if (!is_mlx5()) {
 		ASSERT_ERR(ops->ctx_export(a.ctx, &record, &attr.record_bytes), EOPNOTSUPP);
 		client_close(&a);
@@ -516,7 +516,7 @@ TEST(dc_queues_go_on_without_and_with_another_daemon)
 	back = resolve(&b, &a);
 	ASSERT_OK(client_export(&b, &record, &attr.record_bytes));
 	attr.record = record;
-	ASSERT_OK(ops->ctx_keep(b.ctx, &attr.fds));
+	ASSERT_OK(ops->ctx_saved_fds(b.ctx, &attr.fds));
 	attr.fds.fds[0] = dup(attr.fds.fds[0]);
 	attr.queue_fds = &b.queue_fd;
 	attr.n_queue_fds = 1;

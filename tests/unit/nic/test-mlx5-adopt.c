@@ -621,7 +621,7 @@ static void forget_while_it_rings(struct nic *nic, const struct nic_ctx_attr *at
 	struct client c = {.mem_fd = -1, .queue_fd = -1};
 	struct nic_queues queues = {.ctx = NULL};
 	struct ringer ringer = {.client = &c};
-	struct nic_kept kept;
+	struct nic_saved_fds saved;
 	int page_fd, wake_fd;
 	struct nic_ctx ctx;
 	pthread_t thread;
@@ -630,9 +630,9 @@ static void forget_while_it_rings(struct nic *nic, const struct nic_ctx_attr *at
 	client_reg(&c);
 	client_create(&c, QPS, 0);
 	client_connect(&c, 0, &c, 0);
-	ASSERT_OK(nic->ops->ctx_keep(c.ctx, &kept));
-	ASSERT_EQ(kept.n, 4u);
-	ASSERT_EQ(kept.fds[2], c.ctx->doorbell.page_fd);
+	ASSERT_OK(nic->ops->ctx_saved_fds(c.ctx, &saved));
+	ASSERT_EQ(saved.n, 4u);
+	ASSERT_EQ(saved.fds[2], c.ctx->doorbell.page_fd);
 	page_fd = c.ctx->doorbell.page_fd;
 	wake_fd = fcntl(c.ctx->doorbell.wake_fd, F_DUPFD_CLOEXEC, 0);
 	c.doorbell_page = map(page_fd, SHMD_DB_PAGE_BYTES, 0);

@@ -278,34 +278,34 @@ static int memfd_of(uint64_t bytes, int seals)
 	return fd;
 }
 
-static void expect_no_page(struct lab *lab, const struct nic_kept *right, unsigned int which, int fd)
+static void expect_no_page(struct lab *lab, const struct nic_saved_fds *right, unsigned int which, int fd)
 {
 	const struct bell_attr attr = {.name = "mlx5_0", .gpu_poll_usec = 100, .nic_page_fd = &fd};
 	struct nic_doorbell doorbell;
-	struct nic_kept kept = *right;
+	struct nic_saved_fds saved = *right;
 	struct bell_page *page;
 	struct bell *bell;
 
-	kept.fds[which] = fd;
-	if (which == MLX5_KEPT_NIC_PAGE)
+	saved.fds[which] = fd;
+	if (which == MLX5_SAVED_NIC_PAGE)
 		ASSERT_ERR(bell_new(&attr, &bell), EBADF);
 	else
-		ASSERT_ERR(bell_page_new(lab->bell, &lab->reg, &kept, &doorbell, &page), EBADF);
+		ASSERT_ERR(bell_page_new(lab->bell, &lab->reg, &saved, &doorbell, &page), EBADF);
 }
 
 /* A page that somebody can cut off would end the process that goes on with it. */
 TEST(what_may_shrink_is_no_page_to_go_on_with)
 {
 	int fds[] = {file_of_a_page(), memfd_of(SHMD_DB_PAGE_BYTES, F_SEAL_GROW), memfd_of(2 * SHMD_DB_PAGE_BYTES, F_SEAL_SHRINK), -1};
-	struct nic_kept kept;
+	struct nic_saved_fds saved;
 	struct lab lab;
 
 	lab_init(&lab, 20);
-	bell_page_keep(lab.page, &kept);
-	ASSERT_EQ(kept.n, (unsigned int)MLX5_KEPT_FDS);
+	bell_page_saved_fds(lab.page, &saved);
+	ASSERT_EQ(saved.n, (unsigned int)MLX5_SAVED_FDS);
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
-		expect_no_page(&lab, &kept, MLX5_KEPT_NIC_PAGE, fds[i]);
-		expect_no_page(&lab, &kept, MLX5_KEPT_PAGE, fds[i]);
+		expect_no_page(&lab, &saved, MLX5_SAVED_NIC_PAGE, fds[i]);
+		expect_no_page(&lab, &saved, MLX5_SAVED_PAGE, fds[i]);
 		safe_close(fds[i]);
 	}
 	lab_deinit(&lab);

@@ -516,7 +516,7 @@ TEST(context_of_a_former_life_cannot_be_imported)
 	client_open(&a, rig.nic[0], 1, 1);
 	ASSERT_OK(client_export(&a, &record, &attr.record_bytes));
 	attr.record = record;
-	ASSERT_OK(rig.nic[0]->ops->ctx_keep(a.ctx, &attr.fds));
+	ASSERT_OK(rig.nic[0]->ops->ctx_saved_fds(a.ctx, &attr.fds));
 	ASSERT_OK(rig.nic[0]->ops->ctx_import(rig.nic[0], &attr, &imported));
 	ASSERT(!rig.nic[0]->ops->ctx_unimport(imported.ctx));
 	nic_imported_deinit(&imported);

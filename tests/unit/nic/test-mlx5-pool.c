@@ -768,7 +768,7 @@ TEST(a_record_names_no_queues_that_nobody_has)
 	fill(rig.nic[0], 1, 4);
 	client_open_ctx(&c, rig.nic[0], 1);
 	ASSERT_OK(client_export(&c, &record, &attr.record_bytes));
-	ASSERT_OK(rig.nic[0]->ops->ctx_keep(c.ctx, &attr.fds));
+	ASSERT_OK(rig.nic[0]->ops->ctx_saved_fds(c.ctx, &attr.fds));
 	attr.record = record;
 	ASSERT_OK(rig.nic[0]->ops->ctx_import(rig.nic[0], &attr, &imported));
 	ASSERT_EQ(imported.n_queues, 0u);

@@ -132,17 +132,17 @@ static void dereg(struct life *life, unsigned int i)
 
 static void send_kept(const struct life *life)
 {
-	struct nic_kept kept;
+	struct nic_saved_fds saved;
 
-	ASSERT_OK(life->ctx->nic->ops->ctx_keep(life->ctx, &kept));
-	send_fds(life->keeper, kept.fds, kept.n);
+	ASSERT_OK(life->ctx->nic->ops->ctx_saved_fds(life->ctx, &saved));
+	send_fds(life->keeper, saved.fds, saved.n);
 }
 
 static void open_ctx(struct life *life)
 {
 	struct nic *nic = life->rig.nic[0];
 	const struct nic_ctx_attr attr = {
-		.session_id = 1, .doorbell = life->mode, .health_fd = -1, .is_kept = true};
+		.session_id = 1, .doorbell = life->mode, .health_fd = -1, .is_saved = true};
 
 	ASSERT_OK(nic->ops->ctx_open(nic, &attr, &life->ctx));
 	send_kept(life);
@@ -240,10 +240,10 @@ static void expect_counts(int command_fd, const struct counts *wanted, const cha
 
 static int command_fd(const struct life *life)
 {
-	struct nic_kept kept;
+	struct nic_saved_fds saved;
 
-	ASSERT_OK(life->ctx->nic->ops->ctx_keep(life->ctx, &kept));
-	return kept.fds[0];
+	ASSERT_OK(life->ctx->nic->ops->ctx_saved_fds(life->ctx, &saved));
+	return saved.fds[0];
 }
 
 /* 0: nobody kills it, and what it has is the measure. */
@@ -293,15 +293,15 @@ static unsigned int queue_fds(const struct life *life, unsigned int n_done, int 
 	return n;
 }
 
-static int adopt(struct life *life, const struct nic_kept *kept)
+static int adopt(struct life *life, const struct nic_saved_fds *saved)
 {
 	const struct record *record = last_record(life->heritage);
 	struct nic *nic = life->rig.nic[0];
 	struct nic_imported imported;
 	int fds[BATCHES], r;
 	const struct nic_import_attr attr = {
-		.ctx = {.session_id = 1, .health_fd = -1, .is_kept = true},
-		.fds = *kept,
+		.ctx = {.session_id = 1, .health_fd = -1, .is_saved = true},
+		.fds = *saved,
 		.record = record->data,
 		.record_bytes = record->bytes,
 		.n_queue_fds = queue_fds(life, record->n_done, fds),
@@ -396,20 +396,20 @@ static void go_on(struct life *life, int fd)
 	}
 }
 
-static void next_daemon(struct life *life, const struct nic_kept *kept)
+static void next_daemon(struct life *life, const struct nic_saved_fds *saved)
 {
 	int r;
 
 	rig_open_mlx5(&life->rig, 1, NULL);
-	r = adopt(life, kept);
+	r = adopt(life, saved);
 	if (r == -ENOENT) {
 		/* Only the context's own end leads there. */
 		ASSERT_EQ(last_record(life->heritage)->n_done, STEPS - 1);
 		life->heritage->closes = true;
 	} else {
 		ASSERT_OK(r);
-		expect_adopted(life, kept->fds[0]);
-		go_on(life, kept->fds[0]);
+		expect_adopted(life, saved->fds[0]);
+		go_on(life, saved->fds[0]);
 	}
 	rig_close(&life->rig);
 	exit(0);
@@ -434,7 +434,7 @@ static void daemon_that_hears_and_dies(struct life *life)
 }
 
 /* A mapping in place of the doorbell page could be truncated under it. */
-static void expect_file_refused(struct life *life, struct nic_kept kept)
+static void expect_file_refused(struct life *life, struct nic_saved_fds saved)
 {
 	char path[] = "/tmp/test-mlx5-restart-XXXXXX";
 	int fd = mkostemp(path, O_CLOEXEC);
@@ -442,31 +442,31 @@ static void expect_file_refused(struct life *life, struct nic_kept kept)
 	ASSERT(fd >= 0);
 	ASSERT_OK(unlink(path));
 	ASSERT_OK(ftruncate(fd, SHMD_DB_PAGE_BYTES));
-	kept.fds[MLX5_KEPT_PAGE] = fd;
-	ASSERT_ERR(adopt(life, &kept), EBADF);
+	saved.fds[MLX5_SAVED_PAGE] = fd;
+	ASSERT_ERR(adopt(life, &saved), EBADF);
 	close(fd);
 }
 
-static void daemon_that_hears_on(struct life *life, const struct nic_kept *kept)
+static void daemon_that_hears_on(struct life *life, const struct nic_saved_fds *saved)
 {
 	struct stat before, now;
 	struct client c;
 
 	rig_open_mlx5(&life->rig, 1, NULL);
-	expect_file_refused(life, *kept);
-	ASSERT_OK(adopt(life, kept));
+	expect_file_refused(life, *saved);
+	ASSERT_OK(adopt(life, saved));
 	client_init(&c, life);
 	client_complete(&c, 0);
 	ASSERT_EQ(client_word(&c, 128), 1234u);
 	client_deinit(&c, life);
 	/* The page that clients look at whether to wake is the one of before, and they cannot write there. */
-	ASSERT_OK(fstat(kept->fds[MLX5_KEPT_NIC_PAGE], &before));
+	ASSERT_OK(fstat(saved->fds[MLX5_SAVED_NIC_PAGE], &before));
 	ASSERT_OK(fstat(life->ctx->doorbell.nic_page_fd, &now));
 	ASSERT_EQ(now.st_ino, before.st_ino);
 	ASSERT(mmap(NULL, SHMD_DB_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, life->ctx->doorbell.nic_page_fd, 0) ==
 	       MAP_FAILED);
 	use(life);
-	go_on(life, kept->fds[0]);
+	go_on(life, saved->fds[0]);
 	rig_close(&life->rig);
 	exit(0);
 }
@@ -489,12 +489,12 @@ static void daemon_with_a_pool(struct life *life)
 	raise(SIGKILL);
 }
 
-static void daemon_after_a_pool(struct life *life, const struct nic_kept *kept)
+static void daemon_after_a_pool(struct life *life, const struct nic_saved_fds *saved)
 {
 	rig_open_mlx5(&life->rig, 1, NULL);
-	ASSERT_OK(adopt(life, kept));
-	expect_counts(kept->fds[0], &life->heritage->after[1], "after", 0);
-	go_on(life, kept->fds[0]);
+	ASSERT_OK(adopt(life, saved));
+	expect_counts(saved->fds[0], &life->heritage->after[1], "after", 0);
+	go_on(life, saved->fds[0]);
 	rig_close(&life->rig);
 	exit(0);
 }
@@ -542,7 +542,7 @@ static void first_daemon_to_be_killed(struct life *life)
 }
 
 /* Returns how it ended: 0 or SIGKILL. */
-static int run(struct life *life, void (*daemon)(struct life *life), struct nic_kept *ret_kept)
+static int run(struct life *life, void (*daemon)(struct life *life), struct nic_saved_fds *ret_saved)
 {
 	int pair[2], status;
 	pid_t pid;
@@ -559,7 +559,7 @@ static int run(struct life *life, void (*daemon)(struct life *life), struct nic_
 	ASSERT_EQ(waitpid(pid, &status, 0), pid);
 	sim_nic_kill_after(0, 0);
 	/* The daemon's messages before it ended; its end of the socket is gone with it. */
-	ret_kept->n = receive_fds(pair[0], ret_kept->fds, NIC_KEEP_FDS);
+	ret_saved->n = receive_fds(pair[0], ret_saved->fds, NIC_SAVED_FDS);
 	close(pair[0]);
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
 		return SIGKILL;
@@ -567,38 +567,38 @@ static int run(struct life *life, void (*daemon)(struct life *life), struct nic_
 	return 0;
 }
 
-static int run_first(struct life *life, uint64_t kill_after, struct nic_kept *ret_kept)
+static int run_first(struct life *life, uint64_t kill_after, struct nic_saved_fds *ret_saved)
 {
 	kill_first_after = kill_after;
-	return run(life, first_daemon_to_be_killed, ret_kept);
+	return run(life, first_daemon_to_be_killed, ret_saved);
 }
 
-static void run_next(struct life *life, void (*daemon)(struct life *life, const struct nic_kept *kept),
-		     const struct nic_kept *kept)
+static void run_next(struct life *life, void (*daemon)(struct life *life, const struct nic_saved_fds *saved),
+		     const struct nic_saved_fds *saved)
 {
 	int status;
 	pid_t pid = fork();
 
 	ASSERT_GE(pid, 0);
 	if (pid == 0)
-		daemon(life, kept);
+		daemon(life, saved);
 	ASSERT_EQ(waitpid(pid, &status, 0), pid);
 	ASSERT_EQ(status, 0);
 }
 
-static void expect_nothing_left(const struct nic_kept *kept)
+static void expect_nothing_left(const struct nic_saved_fds *saved)
 {
-	struct counts counts = count(kept->fds[0]);
+	struct counts counts = count(saved->fds[0]);
 
 	/* But libmlx5's own page, of a process that was killed after the last look. */
 	for (size_t i = 0; kinds[i] != MLX5_IB_OBJECT_UAR; i++)
 		ASSERT_EQ(counts.n[i], 0);
 }
 
-static void let_go(struct life *life, struct nic_kept *kept)
+static void let_go(struct life *life, struct nic_saved_fds *saved)
 {
-	for (unsigned int i = 0; i < kept->n; i++)
-		close(kept->fds[i]);
+	for (unsigned int i = 0; i < saved->n; i++)
+		close(saved->fds[i]);
 	life_deinit(life);
 	sim_nic_wait_contexts(0, 0);
 }
@@ -606,33 +606,33 @@ static void let_go(struct life *life, struct nic_kept *kept)
 /* False: the daemon lived to its end. */
 static bool live_and_die(enum nic_doorbell_mode mode, const struct heritage *measure, uint64_t kill_after, unsigned int *n_closing)
 {
-	struct nic_kept kept;
+	struct nic_saved_fds saved;
 	struct life life;
 	bool was_killed;
 
 	life_init(&life, mode);
 	memcpy(life.heritage->after, measure->after, sizeof(measure->after));
-	was_killed = run_first(&life, kill_after, &kept) == SIGKILL;
+	was_killed = run_first(&life, kill_after, &saved) == SIGKILL;
 	if (was_killed && last_record(life.heritage)->n_done > 0 && last_record(life.heritage)->n_done < STEPS) {
-		ASSERT_GT(kept.n, 0u);
-		run_next(&life, next_daemon, &kept);
+		ASSERT_GT(saved.n, 0u);
+		run_next(&life, next_daemon, &saved);
 		*n_closing += life.heritage->closes;
 	}
-	if (kept.n && last_record(life.heritage)->n_done > 0)
-		expect_nothing_left(&kept);
-	let_go(&life, &kept);
+	if (saved.n && last_record(life.heritage)->n_done > 0)
+		expect_nothing_left(&saved);
+	let_go(&life, &saved);
 	return was_killed;
 }
 
 static void measure_life(struct life *measure, enum nic_doorbell_mode mode)
 {
-	struct nic_kept kept;
+	struct nic_saved_fds saved;
 
 	life_init(measure, mode);
-	ASSERT_EQ(run_first(measure, 0, &kept), 0);
-	expect_nothing_left(&kept);
-	for (unsigned int i = 0; i < kept.n; i++)
-		close(kept.fds[i]);
+	ASSERT_EQ(run_first(measure, 0, &saved), 0);
+	expect_nothing_left(&saved);
+	for (unsigned int i = 0; i < saved.n; i++)
+		close(saved.fds[i]);
 }
 
 /* At each command, or every so many. */
@@ -668,22 +668,22 @@ TEST_TIMEOUT(killed_at_a_command_in_mode_cpu_the_next_one_hears_on, 60)
 
 /* The daemon is killed by itself, in `mode`, and the next one finds what it left. */
 static void live_twice(enum nic_doorbell_mode mode, void (*first)(struct life *life),
-		       void (*next)(struct life *life, const struct nic_kept *kept))
+		       void (*next)(struct life *life, const struct nic_saved_fds *saved))
 {
 	struct life measure, life;
-	struct nic_kept kept;
+	struct nic_saved_fds saved;
 
 	measure_life(&measure, mode);
 	sim_nic_wait_contexts(0, 0);
 	life_init(&life, mode);
 	memcpy(life.heritage, measure.heritage, sizeof(*life.heritage));
 	life.heritage->turn = 0;
-	ASSERT_EQ(run(&life, first, &kept), SIGKILL);
+	ASSERT_EQ(run(&life, first, &saved), SIGKILL);
 	/* An object without an owner was the process's own. */
 	sim_nic_wait_contexts(0, 1);
-	run_next(&life, next, &kept);
-	expect_nothing_left(&kept);
-	let_go(&life, &kept);
+	run_next(&life, next, &saved);
+	expect_nothing_left(&saved);
+	let_go(&life, &saved);
 	life_deinit(&measure);
 }
 

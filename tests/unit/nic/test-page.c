@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The NIC page: its writers, the check of a kept page, and a thread that sleeps and wakes. */
+/* The NIC page: its writers, the check of a saved page, and a thread that sleeps and wakes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -41,9 +41,9 @@ TEST(clients_read_a_page_and_cannot_write_it)
 	struct nic_page page;
 	struct stat st;
 
-	for (int is_kept = 0; is_kept <= 1; is_kept++) {
-		ASSERT_OK(nic_page_create(is_kept, &page));
-		ASSERT_EQ(page.fd >= 0, is_kept);
+	for (int is_saved = 0; is_saved <= 1; is_saved++) {
+		ASSERT_OK(nic_page_create(is_saved, &page));
+		ASSERT_EQ(page.fd >= 0, is_saved);
 		expect_read_only(&page);
 		nic_page_deinit(&page);
 		nic_page_deinit(&page);

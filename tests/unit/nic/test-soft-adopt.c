@@ -22,11 +22,11 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-enum { DOORBELL, WAKE, NIC_PAGE, LEDGER, N_KEPT }; /* as soft-adopt.c has it */
+enum { DOORBELL, WAKE, NIC_PAGE, LEDGER, N_SAVED }; /* as soft-adopt.c has it */
 
 /* The descriptors and the record of one context. */
 struct left {
-	struct nic_kept fds;
+	struct nic_saved_fds fds;
 	void *record;
 	size_t bytes;
 	struct nic_queues queues; /* for the client, who goes on posting */
@@ -35,9 +35,9 @@ struct left {
 	uint32_t qpns[QPS], cqns[QPS];
 };
 
-static void open_kept(struct client *c, struct nic *nic, uint64_t session_id)
+static void open_saved(struct client *c, struct nic *nic, uint64_t session_id)
 {
-	client_open_ctx_kept(c, nic, session_id);
+	client_open_ctx_saved(c, nic, session_id);
 	client_reg(c);
 	client_create(c, QPS, 0);
 }
@@ -46,8 +46,8 @@ static void leave(struct client *c, struct left *left)
 {
 	const struct nic_ops *ops = c->ctx->nic->ops;
 
-	ASSERT_OK(ops->ctx_keep(c->ctx, &left->fds));
-	ASSERT_EQ(left->fds.n, (unsigned int)N_KEPT);
+	ASSERT_OK(ops->ctx_saved_fds(c->ctx, &left->fds));
+	ASSERT_EQ(left->fds.n, (unsigned int)N_SAVED);
 	for (unsigned int i = 0; i < left->fds.n; i++)
 		left->fds.fds[i] = fcntl(left->fds.fds[i], F_DUPFD_CLOEXEC, 3);
 	ASSERT_OK(client_export(c, &left->record, &left->bytes));
@@ -69,7 +69,7 @@ static void leave(struct client *c, struct left *left)
 static struct nic_import_attr attr_of(const struct client *c, const struct left *left)
 {
 	return (struct nic_import_attr){
-		.ctx = {.session_id = left->ctx.session_id, .health_fd = -1, .is_kept = true},
+		.ctx = {.session_id = left->ctx.session_id, .health_fd = -1, .is_saved = true},
 		.fds = left->fds,
 		.record = left->record,
 		.record_bytes = left->bytes,
@@ -134,8 +134,8 @@ struct pair {
 
 static void pair_open_clients(struct pair *pair)
 {
-	open_kept(&pair->a, pair->rig.nic[0], 1);
-	open_kept(&pair->b, pair->rig.nic[1], 2);
+	open_saved(&pair->a, pair->rig.nic[0], 1);
+	open_saved(&pair->b, pair->rig.nic[1], 2);
 	for (unsigned int i = 0; i < QPS; i++)
 		client_connect(&pair->a, i, &pair->b, i);
 }
@@ -236,7 +236,7 @@ static void adopt_for(struct client *c, struct nic *nic, struct left *left, uint
 
 static void open_for(struct client *c, struct nic *nic, uint64_t session_id, uint32_t uid)
 {
-	client_open_ctx_kept_for(c, nic, session_id, uid);
+	client_open_ctx_saved_for(c, nic, session_id, uid);
 	client_reg(c);
 	client_create(c, QPS, 0);
 }
@@ -329,7 +329,7 @@ TEST(users_who_share_a_page_get_pages_of_their_own_for_new_contexts)
 	}
 }
 
-/* Also what another daemon has adopted is kept, any number of times. */
+/* A state that was imported is saved again, any number of times. */
 TEST(contexts_go_on_again_and_again)
 {
 	struct pair pair;
@@ -455,7 +455,7 @@ TEST(new_objects_have_numbers_and_keys_of_their_own)
 	pair_leave(&pair);
 	pair_adopt(&pair, NULL);
 	resume(&pair.rig);
-	open_kept(&other, pair.rig.nic[0], 3);
+	open_saved(&other, pair.rig.nic[0], 3);
 	for (unsigned int i = 0; i < QPS; i++) {
 		for (unsigned int k = 0; k < QPS; k++) {
 			ASSERT_NE(client_qpn(&other, i), client_qpn(&pair.a, k));
@@ -476,7 +476,7 @@ TEST(new_objects_have_numbers_and_keys_of_their_own)
 }
 
 /* Clients may read the NIC page, and nobody can make more of their descriptor than that. */
-TEST(clients_cannot_write_a_page_that_is_kept)
+TEST(clients_cannot_write_a_saved_page)
 {
 	const struct nic_doorbell *doorbell;
 	struct client c;
@@ -484,7 +484,7 @@ TEST(clients_cannot_write_a_page_that_is_kept)
 	struct rig rig;
 
 	rig_open(&rig, 1, NULL);
-	open_kept(&c, rig.nic[0], 1);
+	open_saved(&c, rig.nic[0], 1);
 	doorbell = &c.ctx->doorbell;
 	ASSERT(mmap(NULL, SHMD_DB_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, doorbell->nic_page_fd, 0) == MAP_FAILED);
 	ASSERT_EQ(fcntl(doorbell->nic_page_fd, F_GETFL) & O_ACCMODE, O_RDONLY);
@@ -494,9 +494,9 @@ TEST(clients_cannot_write_a_page_that_is_kept)
 	rig_close(&rig);
 }
 
-TEST(contexts_that_are_not_kept_end_with_their_nic)
+TEST(contexts_that_are_not_saved_end_with_their_nic)
 {
-	struct nic_kept kept;
+	struct nic_saved_fds saved;
 	struct client c;
 	struct rig rig;
 	size_t bytes;
@@ -504,13 +504,13 @@ TEST(contexts_that_are_not_kept_end_with_their_nic)
 
 	rig_open(&rig, 1, NULL);
 	client_open(&c, rig.nic[0], 1, 1);
-	ASSERT_ERR(rig.nic[0]->ops->ctx_keep(c.ctx, &kept), EOPNOTSUPP);
+	ASSERT_ERR(rig.nic[0]->ops->ctx_saved_fds(c.ctx, &saved), EOPNOTSUPP);
 	ASSERT_ERR(rig.nic[0]->ops->ctx_export(c.ctx, &record, &bytes), EOPNOTSUPP);
 	client_close(&c);
 	rig_close(&rig);
 }
 
-/* One that is not kept leaves the NIC to those that are, also when it starts it. */
+/* A context that is not saved leaves the NIC to those that are, even if it starts the NIC. */
 TEST(what_opens_a_nic_first_decides_nothing_for_others)
 {
 	struct client first[2];
@@ -532,17 +532,17 @@ TEST(what_opens_a_nic_first_decides_nothing_for_others)
 }
 
 /* Where nothing outlives the process there is no writable file of the page, and nobody can map it for writing any more. */
-TEST(pages_of_nics_that_keep_nothing_are_sealed)
+TEST(pages_of_nics_that_save_nothing_are_sealed)
 {
-	const struct nic_ctx_attr kept = {.session_id = 1, .health_fd = -1, .is_kept = true};
-	struct nic_kept fds;
+	const struct nic_ctx_attr saved = {.session_id = 1, .health_fd = -1, .is_saved = true};
+	struct nic_saved_fds fds;
 	struct nic_ctx *ctx;
 	struct rig rig;
 
-	rig_open_unkept(&rig, 1);
-	ASSERT_OK(rig.nic[0]->ops->ctx_open(rig.nic[0], &kept, &ctx));
+	rig_open_unsaved(&rig, 1);
+	ASSERT_OK(rig.nic[0]->ops->ctx_open(rig.nic[0], &saved, &ctx));
 	ASSERT(fcntl(ctx->doorbell.nic_page_fd, F_GET_SEALS) & F_SEAL_FUTURE_WRITE);
-	ASSERT_ERR(rig.nic[0]->ops->ctx_keep(ctx, &fds), EOPNOTSUPP);
+	ASSERT_ERR(rig.nic[0]->ops->ctx_saved_fds(ctx, &fds), EOPNOTSUPP);
 	rig.nic[0]->ops->ctx_close(ctx);
 	rig_close(&rig);
 }
@@ -555,8 +555,8 @@ static void expect_refused(struct nic *nic, const struct nic_import_attr *attr, 
 	ASSERT(!imported.ctx && !imported.mrs && !imported.queues);
 }
 
-/* A refused import leaves the kept state unchanged. */
-TEST(what_is_not_what_was_kept_is_refused)
+/* A refused import leaves the saved state unchanged. */
+TEST(state_other_than_the_saved_one_is_refused)
 {
 	struct nic_import_attr attr;
 	uint8_t *stranger_mem;
@@ -592,7 +592,7 @@ TEST(what_is_not_what_was_kept_is_refused)
 	expect_refused(pair.rig.nic[0], &attr, EBADF);
 	attr.fds.fds[NIC_PAGE] = stranger;
 	expect_refused(pair.rig.nic[0], &attr, EBADF);
-	for (unsigned int i = 0; i < N_KEPT; i++) {
+	for (unsigned int i = 0; i < N_SAVED; i++) {
 		if (i == NIC_PAGE)
 			continue;
 		attr = attr_of(&pair.a, &pair.of_a);

@@ -28,7 +28,7 @@ struct memory_rig {
 
 static void open_rig(struct memory_rig *m)
 {
-	rig_open_unkept(&m->rig, 1);
+	rig_open_unsaved(&m->rig, 1);
 	client_open_ctx(&m->c, m->rig.nic[0], 1);
 	m->ops = m->rig.nic[0]->ops;
 	m->fd = client_memfd(8 * 4096, &m->map);

@@ -29,7 +29,7 @@
 #define QPS 2u
 #define SIDES 2u
 #define RECORD_BYTES 4096u
-#define N_KEPT 4u
+#define N_SAVED 4u
 #define DEPTH 4u /* rounds on their way at a time */
 #define WQES_OF_ROUND 5u
 #define RECVS_OF_ROUND 2u
@@ -37,7 +37,7 @@
 #define COUNTER_OFFSET 8u /* of QP i: i * 64 further */
 
 enum area { SOURCE, TARGET, READ_BACK, RECEIVED, RESULT, N_AREAS };
-enum { MEM_FD = N_KEPT, QUEUE_FD, N_FDS };
+enum { MEM_FD = N_SAVED, QUEUE_FD, N_FDS };
 
 /* A daemon's report on one client; in memory of all processes. */
 struct told {
@@ -78,12 +78,12 @@ static void tell(const struct client *c, struct told *told, int sock)
 {
 	const struct nic_layout *layout = &c->queues->layout;
 	const struct nic_ops *ops = c->ctx->nic->ops;
-	struct nic_kept kept;
+	struct nic_saved_fds saved;
 	int fds[N_FDS];
 	void *record;
 
-	ASSERT_OK(ops->ctx_keep(c->ctx, &kept));
-	ASSERT_EQ(kept.n, N_KEPT);
+	ASSERT_OK(ops->ctx_saved_fds(c->ctx, &saved));
+	ASSERT_EQ(saved.n, N_SAVED);
 	ASSERT_OK(client_export(c, &record, &told->record_bytes));
 	ASSERT_LE(told->record_bytes, RECORD_BYTES);
 	memcpy(told->record, record, told->record_bytes);
@@ -93,7 +93,7 @@ static void tell(const struct client *c, struct told *told, int sock)
 	told->layout = *layout;
 	memcpy(told->cqs, layout->cqs, sizeof(told->cqs));
 	memcpy(told->qps, layout->qps, sizeof(told->qps));
-	memcpy(fds, kept.fds, N_KEPT * sizeof(int));
+	memcpy(fds, saved.fds, N_SAVED * sizeof(int));
 	fds[MEM_FD] = c->mem_fd;
 	fds[QUEUE_FD] = c->queue_fd;
 	send_fds(sock, fds, N_FDS);
@@ -104,7 +104,7 @@ static void first_daemon(struct world *world, struct rig *rig, int sock)
 	struct client clients[SIDES];
 
 	for (unsigned int s = 0; s < SIDES; s++) {
-		client_open_ctx_kept(&clients[s], rig->nic[s], s + 1);
+		client_open_ctx_saved(&clients[s], rig->nic[s], s + 1);
 		client_reg(&clients[s]);
 		client_create(&clients[s], QPS, 0);
 	}
@@ -119,8 +119,8 @@ static void next_daemon(struct world *world, struct rig *rig)
 	for (unsigned int s = 0; s < SIDES; s++) {
 		const struct told *told = &world->told[s];
 		struct nic_import_attr attr = {
-			.ctx = {.session_id = s + 1, .health_fd = -1, .is_kept = true},
-			.fds = {.n = N_KEPT},
+			.ctx = {.session_id = s + 1, .health_fd = -1, .is_saved = true},
+			.fds = {.n = N_SAVED},
 			.record = told->record,
 			.record_bytes = told->record_bytes,
 			.n_queue_fds = 1,
@@ -130,7 +130,7 @@ static void next_daemon(struct world *world, struct rig *rig)
 		};
 		struct nic_imported imported;
 
-		memcpy(attr.fds.fds, world->sides[s].fds, N_KEPT * sizeof(int));
+		memcpy(attr.fds.fds, world->sides[s].fds, N_SAVED * sizeof(int));
 		ASSERT_OK(rig->nic[s]->ops->ctx_import(rig->nic[s], &attr, &imported));
 	}
 	for (unsigned int s = 0; s < SIDES; s++)

@@ -114,14 +114,14 @@ static bool is_same_file(int a, int b)
 TEST(each_name_of_a_memfd_has_an_open_file_of_its_own)
 {
 	int memfd = memfd_create("test", MFD_CLOEXEC), one, two;
-	struct keep_store *store;
+	struct manager_store *store;
 	struct manager manager;
 	char bytes[4] = "";
 
 	manager_init(&manager, "10");
-	ASSERT_OK(keep_store_new(10, &store));
-	ASSERT_OK(keep_store_put(store, "s1f-m1", memfd));
-	ASSERT_OK(keep_store_put(store, "s1f-q2", memfd));
+	ASSERT_OK(manager_store_new(10, &store));
+	ASSERT_OK(manager_store_put(store, "s1f-m1", memfd));
+	ASSERT_OK(manager_store_put(store, "s1f-q2", memfd));
 	one = hear_keep(&manager, "s1f-m1");
 	two = hear_keep(&manager, "s1f-q2");
 	ASSERT(!is_same_file(one, two));
@@ -135,47 +135,47 @@ TEST(each_name_of_a_memfd_has_an_open_file_of_its_own)
 	close(two);
 	close(memfd);
 	hear_nothing(&manager);
-	ASSERT(!keep_store_free(store));
+	ASSERT(!manager_store_free(store));
 	hear_nothing(&manager);
 	manager_deinit(&manager);
 }
 
-static void refuse_twice(struct keep_store *store, struct manager *manager, int fd)
+static void refuse_twice(struct manager_store *store, struct manager *manager, int fd)
 {
-	ASSERT_OK(keep_store_put(store, "s1-p1", fd));
+	ASSERT_OK(manager_store_put(store, "s1-p1", fd));
 	close(hear_keep(manager, "s1-p1"));
-	ASSERT_ERR(keep_store_put(store, "s1-p2", fd), EBUSY);
+	ASSERT_ERR(manager_store_put(store, "s1-p2", fd), EBUSY);
 	hear_nothing(manager);
-	keep_store_remove(store, "s1-p1");
+	manager_store_remove(store, "s1-p1");
 	hear_drop(manager, "s1-p1");
-	ASSERT_OK(keep_store_put(store, "s1-p2", fd));
+	ASSERT_OK(manager_store_put(store, "s1-p2", fd));
 	close(hear_keep(manager, "s1-p2"));
-	keep_store_remove(store, "s1-p2");
+	manager_store_remove(store, "s1-p2");
 	hear_drop(manager, "s1-p2");
 	close(fd);
 }
 
 TEST(what_cannot_be_opened_again_is_kept_once)
 {
-	struct keep_store *store;
+	struct manager_store *store;
 	struct manager manager;
 	int one = eventfd(0, EFD_CLOEXEC), two = eventfd(0, EFD_CLOEXEC);
 
 	/* Two of a kind are two files, though they may have one inode. */
 	manager_init(&manager, "10");
 	is_same_file(one, two);
-	ASSERT_OK(keep_store_new(10, &store));
-	ASSERT_OK(keep_store_put(store, "s2-c0.1", one));
-	ASSERT_OK(keep_store_put(store, "s2-c0.2", two));
+	ASSERT_OK(manager_store_new(10, &store));
+	ASSERT_OK(manager_store_put(store, "s2-c0.1", one));
+	ASSERT_OK(manager_store_put(store, "s2-c0.2", two));
 	close(hear_keep(&manager, "s2-c0.1"));
 	close(hear_keep(&manager, "s2-c0.2"));
 	close(two);
 	refuse_twice(store, &manager, socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
 	refuse_twice(store, &manager, eventfd(0, EFD_CLOEXEC));
 	refuse_twice(store, &manager, open("/dev/null", O_RDONLY | O_CLOEXEC));
-	ASSERT_ERR(keep_store_put(store, "s2-c0.3", one), EBUSY);
+	ASSERT_ERR(manager_store_put(store, "s2-c0.3", one), EBUSY);
 	close(one);
-	keep_store_free(store);
+	manager_store_free(store);
 	manager_deinit(&manager);
 }
 
@@ -183,7 +183,7 @@ TEST(what_cannot_be_opened_again_is_kept_once)
 TEST(memory_with_a_lease_on_it_is_refused_at_once)
 {
 	int memfd = memfd_create("test", MFD_CLOEXEC), leased;
-	struct keep_store *store;
+	struct manager_store *store;
 	struct manager manager;
 	char path[40];
 
@@ -193,42 +193,42 @@ TEST(memory_with_a_lease_on_it_is_refused_at_once)
 	if (fcntl(leased, F_SETLEASE, F_RDLCK) < 0)
 		test_skip("no leases on memory here");
 	manager_init(&manager, "10");
-	ASSERT_OK(keep_store_new(10, &store));
-	ASSERT_ERR(keep_store_put(store, "s1-m1", memfd), EAGAIN);
+	ASSERT_OK(manager_store_new(10, &store));
+	ASSERT_ERR(manager_store_put(store, "s1-m1", memfd), EAGAIN);
 	hear_nothing(&manager);
 	close(leased);
-	ASSERT_OK(keep_store_put(store, "s1-m1", memfd));
+	ASSERT_OK(manager_store_put(store, "s1-m1", memfd));
 	close(hear_keep(&manager, "s1-m1"));
 	close(memfd);
-	keep_store_free(store);
+	manager_store_free(store);
 	manager_deinit(&manager);
 }
 
 TEST(full_store_refuses_and_has_room_again)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC);
-	struct keep_store *store;
+	struct manager_store *store;
 	struct manager manager;
 	char name[FDSTORE_NAME_BYTES];
 
 	/* One place is the listener's. */
 	manager_init(&manager, "5");
-	ASSERT_OK(keep_store_new(100, &store));
-	ASSERT_EQ(keep_store_room(store), 4);
+	ASSERT_OK(manager_store_new(100, &store));
+	ASSERT_EQ(manager_store_room(store), 4);
 	for (unsigned int i = 0; i < 4; i++) {
 		snprintf(name, sizeof(name), "s%x-state", i);
-		ASSERT_OK(keep_store_put(store, name, fd));
+		ASSERT_OK(manager_store_put(store, name, fd));
 		close(hear_keep(&manager, name));
 	}
-	ASSERT_EQ(keep_store_room(store), 0);
-	ASSERT_ERR(keep_store_put(store, "s9-state", fd), ENOSPC);
+	ASSERT_EQ(manager_store_room(store), 0);
+	ASSERT_ERR(manager_store_put(store, "s9-state", fd), ENOSPC);
 	hear_nothing(&manager);
-	keep_store_remove(store, "s2-state");
+	manager_store_remove(store, "s2-state");
 	hear_drop(&manager, "s2-state");
-	ASSERT_EQ(keep_store_room(store), 1);
-	ASSERT_OK(keep_store_put(store, "s9-state", fd));
+	ASSERT_EQ(manager_store_room(store), 1);
+	ASSERT_OK(manager_store_put(store, "s9-state", fd));
 	close(hear_keep(&manager, "s9-state"));
-	keep_store_free(store);
+	manager_store_free(store);
 	close(fd);
 	manager_deinit(&manager);
 }
@@ -237,22 +237,22 @@ TEST(names_are_let_go_of_without_a_free_descriptor)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC), more[2];
 	struct rlimit limit, none;
-	struct keep_store *store;
+	struct manager_store *store;
 	struct manager manager;
 
 	manager_init(&manager, "20");
-	ASSERT_OK(keep_store_new(20, &store));
-	ASSERT_OK(keep_store_put(store, "s1-state", fd));
+	ASSERT_OK(manager_store_new(20, &store));
+	ASSERT_OK(manager_store_put(store, "s1-state", fd));
 	close(hear_keep(&manager, "s1-state"));
 	ASSERT_OK(getrlimit(RLIMIT_NOFILE, &limit));
 	none = (struct rlimit){.rlim_cur = 0, .rlim_max = limit.rlim_max};
 	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &none));
 	ASSERT_ERR(pipe2(more, O_CLOEXEC) < 0 ? -errno : 0, EMFILE);
-	keep_store_remove(store, "s1-state");
+	manager_store_remove(store, "s1-state");
 	ASSERT_OK(fdstore_try_notify("WATCHDOG=1"));
 	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &limit));
 	hear_drop(&manager, "s1-state");
-	keep_store_free(store);
+	manager_store_free(store);
 	close(fd);
 	manager_deinit(&manager);
 }
@@ -261,17 +261,17 @@ TEST(names_are_let_go_of_without_a_free_descriptor)
 TEST(names_fit_into_an_environment_variable)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC), r;
-	struct keep_store *store;
+	struct manager_store *store;
 	struct manager manager;
 	char name[FDSTORE_NAME_BYTES];
 	size_t bytes = 0;
 	unsigned int n;
 
 	manager_init(&manager, "100000");
-	ASSERT_OK(keep_store_new(100000, &store));
+	ASSERT_OK(manager_store_new(100000, &store));
 	for (n = 0;; n++) {
 		snprintf(name, sizeof(name), "s%050x-state", n);
-		r = keep_store_put(store, name, fd);
+		r = manager_store_put(store, name, fd);
 		if (r < 0)
 			break;
 		close(hear_keep(&manager, name));
@@ -280,7 +280,7 @@ TEST(names_fit_into_an_environment_variable)
 	ASSERT_EQ(r, -ENOSPC);
 	ASSERT_GT(bytes, 120u << 10);
 	ASSERT_LT(bytes, 128u << 10);
-	keep_store_free(store);
+	manager_store_free(store);
 	close(fd);
 	manager_deinit(&manager);
 }
@@ -292,23 +292,23 @@ TEST(names_are_checked)
 		"s12345678901234567890123456789012345678901234567890123456789-abc", "shmemd.socket"};
 	static const char *const right[] = {"node-state", "s0-pid", "sdeadbeef01-c12.7", "s1-p0"};
 	int fd = memfd_create("test", MFD_CLOEXEC);
-	struct keep_store *store;
+	struct manager_store *store;
 	struct manager manager;
 
 	manager_init(&manager, "20");
-	ASSERT_OK(keep_store_new(20, &store));
+	ASSERT_OK(manager_store_new(20, &store));
 	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-		ASSERT_ERR(keep_store_put(store, wrong[i], fd), EINVAL);
+		ASSERT_ERR(manager_store_put(store, wrong[i], fd), EINVAL);
 	for (unsigned int i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
-		ASSERT_OK(keep_store_put(store, right[i], fd));
-		ASSERT_ERR(keep_store_put(store, right[i], fd), EEXIST);
+		ASSERT_OK(manager_store_put(store, right[i], fd));
+		ASSERT_ERR(manager_store_put(store, right[i], fd), EEXIST);
 		close(hear_keep(&manager, right[i]));
 	}
-	keep_store_remove(store, "s77-state");
+	manager_store_remove(store, "s77-state");
 	hear_nothing(&manager);
-	ASSERT_ERR(keep_store_put(store, "s5-m1", -1), EBADF);
-	ASSERT_EQ(keep_store_room(store), 20 - 1 - 4);
-	keep_store_free(store);
+	ASSERT_ERR(manager_store_put(store, "s5-m1", -1), EBADF);
+	ASSERT_EQ(manager_store_room(store), 20 - 1 - 4);
+	manager_store_free(store);
 	close(fd);
 	manager_deinit(&manager);
 }
@@ -316,44 +316,44 @@ TEST(names_are_checked)
 TEST(put_that_cannot_be_told_leaves_nothing)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC);
-	struct keep_store *store;
+	struct manager_store *store;
 	struct manager manager;
 
 	manager_init(&manager, "10");
-	ASSERT_OK(keep_store_new(10, &store));
+	ASSERT_OK(manager_store_new(10, &store));
 	setenv("NOTIFY_SOCKET", "/nonexistent/socket", 1);
-	ASSERT_ERR(keep_store_put(store, "s1-state", fd), ENOENT);
+	ASSERT_ERR(manager_store_put(store, "s1-state", fd), ENOENT);
 	setenv("NOTIFY_SOCKET", manager.path, 1);
-	ASSERT_EQ(keep_store_room(store), 9);
-	ASSERT_OK(keep_store_put(store, "s1-state", fd));
+	ASSERT_EQ(manager_store_room(store), 9);
+	ASSERT_OK(manager_store_put(store, "s1-state", fd));
 	close(hear_keep(&manager, "s1-state"));
-	keep_store_free(store);
+	manager_store_free(store);
 	close(fd);
 	manager_deinit(&manager);
 }
 
 TEST(without_a_manager_that_keeps_there_is_no_store)
 {
-	struct keep_store *store = (struct keep_store *)1;
+	struct manager_store *store = (struct manager_store *)1;
 	struct manager manager;
 
 	manager_init(&manager, "10");
-	ASSERT_OK(keep_store_new(0, &store));
+	ASSERT_OK(manager_store_new(0, &store));
 	ASSERT(!store);
 	unsetenv("FDSTORE");
-	ASSERT_OK(keep_store_new(10, &store));
+	ASSERT_OK(manager_store_new(10, &store));
 	ASSERT(!store);
 	setenv("FDSTORE", "10", 1);
 	unsetenv("NOTIFY_SOCKET");
-	ASSERT_OK(keep_store_new(10, &store));
+	ASSERT_OK(manager_store_new(10, &store));
 	ASSERT(!store);
-	ASSERT_OK(keep_store_put(store, "s1-state", 0));
-	keep_store_remove(store, "s1-state");
-	ASSERT_ERR(keep_store_take(store, "s1-state"), ENOENT);
-	keep_store_each_left(store, NULL, NULL);
-	ASSERT_EQ(keep_store_discard_left(store), 0);
-	ASSERT_EQ(keep_store_room(store), 0);
-	ASSERT(!keep_store_free(store));
+	ASSERT_OK(manager_store_put(store, "s1-state", 0));
+	manager_store_remove(store, "s1-state");
+	ASSERT_ERR(manager_store_take(store, "s1-state"), ENOENT);
+	manager_store_each_left(store, NULL, NULL);
+	ASSERT_EQ(manager_store_discard_left(store), 0);
+	ASSERT_EQ(manager_store_room(store), 0);
+	ASSERT(!manager_store_free(store));
 	manager_deinit(&manager);
 }
 
@@ -433,7 +433,7 @@ static void count_left(void *arg, const char *name)
 
 static void claim_and_discard(void)
 {
-	struct keep_store *store;
+	struct manager_store *store;
 	unsigned int n = 0;
 	bool kept = true;
 	int fd;
@@ -441,24 +441,24 @@ static void claim_and_discard(void)
 	ASSERT_OK(fdstore_listener(&fd, &kept));
 	ASSERT_EQ(fd, 3);
 	ASSERT(!kept);
-	ASSERT_OK(keep_store_new(10, &store));
-	ASSERT_EQ(keep_store_room(store), 10 - 3);
-	fd = keep_store_take(store, "s1-state");
+	ASSERT_OK(manager_store_new(10, &store));
+	ASSERT_EQ(manager_store_room(store), 10 - 3);
+	fd = manager_store_take(store, "s1-state");
 	assert_named(fd, 'a');
-	ASSERT_ERR(keep_store_take(store, "s1-state"), ENOENT);
-	ASSERT_ERR(keep_store_take(store, "s3-state"), ENOENT);
+	ASSERT_ERR(manager_store_take(store, "s1-state"), ENOENT);
+	ASSERT_ERR(manager_store_take(store, "s3-state"), ENOENT);
 	/* It is the manager's still, under this name. */
-	ASSERT_ERR(keep_store_put(store, "s1-state", fd), EEXIST);
-	keep_store_each_left(store, count_left, &n);
+	ASSERT_ERR(manager_store_put(store, "s1-state", fd), EEXIST);
+	manager_store_each_left(store, count_left, &n);
 	ASSERT_EQ(n, 2);
-	ASSERT_EQ(keep_store_discard_left(store), 2);
-	ASSERT_EQ(keep_store_discard_left(store), 0);
-	ASSERT_EQ(keep_store_room(store), 10 - 1);
+	ASSERT_EQ(manager_store_discard_left(store), 2);
+	ASSERT_EQ(manager_store_discard_left(store), 0);
+	ASSERT_EQ(manager_store_room(store), 10 - 1);
 	/* Nothing is claimed twice. */
 	ASSERT(!getenv("LISTEN_FDS"));
 	ASSERT_ERR(fdstore_listener(&fd, &kept), ENOENT);
-	keep_store_remove(store, "s1-state");
-	keep_store_free(store);
+	manager_store_remove(store, "s1-state");
+	manager_store_free(store);
 	later_wait();
 	ASSERT_EQ(fcntl(5, F_GETFD), -1);
 	ASSERT_EQ(fcntl(6, F_GETFD), -1);
@@ -496,13 +496,13 @@ static void claim_and_fail(void)
 	unsigned int n = 0;
 	struct porters_attr attr = {.hooks = {.arg = &n, .watch = count_porters, .alarm = stay_asleep}};
 	struct porters *porters;
-	struct keep_store *store;
+	struct manager_store *store;
 
 	ASSERT_OK(zygote_start(&attr.zygote));
 	ASSERT_OK(porters_new(&attr, &porters));
-	ASSERT_OK(keep_store_new(10, &store));
-	keep_store_set_porters(store, porters);
-	keep_store_free(store);
+	ASSERT_OK(manager_store_new(10, &store));
+	manager_store_set_porters(store, porters);
+	manager_store_free(store);
 	ASSERT_EQ(n, 0);
 	ASSERT_EQ(fcntl(3, F_GETFD), -1);
 	porters_free(porters);
@@ -524,9 +524,9 @@ TEST(claims_that_nobody_took_are_closed_without_porters)
 
 static void claim_of_no_use(void)
 {
-	struct keep_store *store;
+	struct manager_store *store;
 
-	ASSERT_OK(keep_store_new(0, &store));
+	ASSERT_OK(manager_store_new(0, &store));
 	ASSERT(!store);
 	later_wait();
 	ASSERT_EQ(fcntl(3, F_GETFD), -1);
@@ -546,12 +546,12 @@ TEST(what_was_kept_is_let_go_of_where_nothing_is_to_be_kept)
 
 static void claim_others(void)
 {
-	struct keep_store *store;
+	struct manager_store *store;
 
 	set_number("LISTEN_PID", getpid() + 1);
-	ASSERT_OK(keep_store_new(10, &store));
-	ASSERT_EQ(keep_store_room(store), 10);
-	keep_store_free(store);
+	ASSERT_OK(manager_store_new(10, &store));
+	ASSERT_EQ(manager_store_room(store), 10);
+	manager_store_free(store);
 	ASSERT_GE(fcntl(3, F_GETFD), 0);
 }
 

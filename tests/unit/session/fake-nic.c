@@ -106,7 +106,7 @@ static int fake_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struc
 	list_init(&ctx->qps);
 	list_init(&ctx->mrs);
 	list_init(&ctx->queues);
-	ctx->is_kept = attr->is_kept;
+	ctx->is_saved = attr->is_saved;
 	ctx->base = (struct nic_ctx){
 		.nic = nic,
 		.session_id = attr->session_id,
@@ -384,7 +384,7 @@ static const struct nic_ops fake_ops = {
 	.ctx_export = fake_ctx_export,
 	.mr_export = fake_mr_export,
 	.queues_export = fake_queues_export,
-	.ctx_keep = fake_ctx_keep,
+	.ctx_saved_fds = fake_ctx_saved_fds,
 	.ctx_import = fake_ctx_import,
 	.ctx_unimport = fake_ctx_unimport,
 	.resume = fake_resume,

@@ -32,7 +32,7 @@ struct fake_nic {
 	bool never_flushes; /* quiesce takes all the time it is given */
 	unsigned int n_queries; /* of the NIC itself */
 	uint64_t query_nsec; /* that a query of a QP takes */
-	bool keeps; /* contexts can go on in another process */
+	bool saves; /* contexts can go on in another process */
 	unsigned int n_resumes;
 	struct nic_qp_params params; /* of the last connect */
 	uint64_t wqes; /* counted; each context has 7 in any case */

@@ -13,7 +13,7 @@
 
 #include "daemon/restart/resume.h"
 #include "daemon/restart/state.h"
-#include "tests/unit/session/keep-lab.h"
+#include "tests/unit/session/save-lab.h"
 #include "tests/unit/session/lab.h"
 #include "tests/lib/test.h"
 
@@ -22,7 +22,7 @@
 /* A daemon with NICs, under a manager that hears and does nothing. */
 struct scene {
 	struct lab lab;
-	struct keep_store *store;
+	struct manager_store *store;
 	bool blocks, stalls; /* NICs do: to set before start() */
 	unsigned int n_runs; /* works that such NICs wanted a worker for */
 	char path[64];
@@ -80,11 +80,11 @@ static void start(struct scene *s, bool has_store)
 	else
 		lab_init(&s->lab, 100);
 	for (int i = 0; i < 2; i++)
-		s->lab.nics[i].keeps = true;
+		s->lab.nics[i].saves = true;
 	make_manager(s);
 	if (has_store)
-		ASSERT_OK(keep_store_new(MAX_FDS, &s->store));
-	s->room = keep_store_room(s->store);
+		ASSERT_OK(manager_store_new(MAX_FDS, &s->store));
+	s->room = manager_store_room(s->store);
 	s->lab.registry.attr.save = s->store ? &save_ops : NULL;
 	s->lab.registry.attr.store = &resume_store;
 	s->lab.registry.attr.store_arg = s->store;
@@ -103,7 +103,7 @@ static void start(struct scene *s, bool has_store)
 static void stop(struct scene *s)
 {
 	lab_deinit(&s->lab);
-	keep_store_free(s->store);
+	manager_store_free(s->store);
 	close(s->manager);
 	unlink(s->path);
 }
@@ -176,8 +176,8 @@ static void find_another_version(void)
 	/* One line for all of them. */
 	ASSERT_EQ(s.n_strange, 1);
 	ASSERT_EQ(s.n_adopted, 0);
-	/* Nothing is kept but what is the daemon's own, from now on: one of six. */
-	ASSERT_EQ(keep_store_room(s.store), s.room + 5);
+	/* From now on only the daemon's own state is saved: one of six. */
+	ASSERT_EQ(manager_store_room(s.store), s.room + 5);
 	stop(&s);
 }
 
@@ -213,7 +213,7 @@ static void find_nonsense(void)
 	ASSERT_EQ(s.result.n_strays, 1);
 	ASSERT_EQ(s.n_adopted, 1);
 	ASSERT_EQ(s.n_warnings, 2);
-	ASSERT_EQ(keep_store_room(s.store), s.room + 5);
+	ASSERT_EQ(manager_store_room(s.store), s.room + 5);
 	ASSERT_EQ(s.lab.registry.last_id, 0);
 	stop(&s);
 }
@@ -285,7 +285,7 @@ static void find_counted(void)
 	ASSERT_EQ(s.result.n_resumed + s.result.n_strange + s.result.n_strays, 0);
 	/* Its state was not even read. */
 	ASSERT_EQ(s.n_warnings, 0);
-	ASSERT_EQ(keep_store_room(s.store), s.room + 2);
+	ASSERT_EQ(manager_store_room(s.store), s.room + 2);
 	ASSERT_EQ(s.lab.registry.last_id, 5);
 	stop(&s);
 }
@@ -318,25 +318,25 @@ static void find_ended(void)
 
 TEST(session_that_had_ended_does_not_hold_the_start_up)
 {
-	struct keep_lab k = {.blocks = false};
+	struct save_lab k = {.blocks = false};
 	char names[16 * SAVE_NAME_BYTES] = "";
 	struct pair pair, *pairs[] = {&pair};
 	int fds[16];
 
-	keep_lab_init(&k, 100);
-	keep_lab_hello(&pair, &k);
+	save_lab_init(&k, 100);
+	save_lab_hello(&pair, &k);
 	raw_open_nic(&pair.raw, "fake0");
 	session_end(pair.session, SHMD_STATUS_KILLED, "a test ended it");
-	keep_lab_restart(&k, pairs, 1);
+	save_lab_restart(&k, pairs, 1);
 	ASSERT_LE(k.n, 16);
 	for (unsigned int i = 0; i < k.n; i++) {
 		fds[i] = fcntl(k.kept[i].fd, F_DUPFD_CLOEXEC, 3);
 		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s", i ? ":" : "", k.kept[i].name);
 	}
 	as_daemon(fds, k.n, names, find_ended);
-	keep_lab_let_go(&k, 1);
+	save_lab_let_go(&k, 1);
 	raw_close(&pair.raw);
-	keep_lab_deinit(&k);
+	save_lab_deinit(&k);
 }
 
 static void find_incomplete(void)
@@ -352,16 +352,16 @@ static void find_incomplete(void)
 /* An import that gives a session up frees it at once, so a worker would write the health page of one that is gone. */
 TEST(no_worker_gets_a_session_that_an_import_gives_up)
 {
-	struct keep_lab k = {.blocks = false};
+	struct save_lab k = {.blocks = false};
 	char names[16 * SAVE_NAME_BYTES] = "";
 	struct pair pair, *pairs[] = {&pair};
 	unsigned int n = 0;
 	int fds[16];
 
-	keep_lab_init(&k, 100);
-	keep_lab_hello(&pair, &k);
+	save_lab_init(&k, 100);
+	save_lab_hello(&pair, &k);
 	raw_open_nic(&pair.raw, "fake0");
-	keep_lab_restart(&k, pairs, 1);
+	save_lab_restart(&k, pairs, 1);
 	ASSERT_LE(k.n, 16);
 	for (unsigned int i = 0; i < k.n; i++) {
 		if (strstr(k.kept[i].name, "-c"))
@@ -371,12 +371,12 @@ TEST(no_worker_gets_a_session_that_an_import_gives_up)
 	}
 	ASSERT_LT(n, k.n);
 	as_daemon(fds, n, names, find_incomplete);
-	keep_lab_let_go(&k, 1);
+	save_lab_let_go(&k, 1);
 	raw_close(&pair.raw);
-	keep_lab_deinit(&k);
+	save_lab_deinit(&k);
 }
 
-TEST(nics_go_on_where_nothing_is_kept)
+TEST(nics_go_on_if_nothing_is_saved)
 {
 	struct scene s = {0};
 

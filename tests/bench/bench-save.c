@@ -3,7 +3,7 @@
  * The cost of sessions that outlive the daemon: registering memory under a service manager that keeps descriptors, in a small
  * session and in one with 4,000 regions, and in a session that ends with its daemon.
  *
- * bench-keep FD-KEEPER SHMEMD, within with-daemon.sh, whose daemon keeps nothing.
+ * bench-save FD-KEEPER SHMEMD, within with-daemon.sh, whose daemon keeps nothing.
  */
 #include "bench.h"
 #include "ref/ref.h"
@@ -46,7 +46,7 @@ static void __attribute__((noreturn)) become_manager(const struct manager *manag
 
 static bool manager_start(struct manager *manager, char **argv)
 {
-	snprintf(manager->folder, sizeof(manager->folder), "/tmp/bench-keep-XXXXXX");
+	snprintf(manager->folder, sizeof(manager->folder), "/tmp/bench-save-XXXXXX");
 	if (!mkdtemp(manager->folder))
 		return false;
 	snprintf(manager->socket, sizeof(manager->socket), "%s/sock", manager->folder);
@@ -230,7 +230,7 @@ int main(int argc, char **argv)
 	bool good;
 
 	if (argc != 3) {
-		fprintf(stderr, "usage: bench-keep FD-KEEPER SHMEMD\n");
+		fprintf(stderr, "usage: bench-save FD-KEEPER SHMEMD\n");
 		return 2;
 	}
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptors that a session is kept with: which there may be, and that those found again are its own. */
+/* Descriptors that are saved with a session: which may be, and that the daemon takes back none but the session's own. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -13,11 +13,11 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/later.h"
 #include "tests/lib/test.h"
-#include "tests/unit/session/keep-lab.h"
+#include "tests/unit/session/save-lab.h"
 
 /* A client with a context. */
 struct scene {
-	struct keep_lab k;
+	struct save_lab k;
 	struct pair a;
 	uint64_t id;
 };
@@ -25,8 +25,8 @@ struct scene {
 static void scene_init(struct scene *s)
 {
 	s->k.blocks = false;
-	keep_lab_init(&s->k, 100);
-	keep_lab_hello(&s->a, &s->k);
+	save_lab_init(&s->k, 100);
+	save_lab_hello(&s->a, &s->k);
 	s->id = s->a.session->id;
 	raw_open_nic(&s->a.raw, "fake0");
 }
@@ -35,13 +35,13 @@ static void restart(struct scene *s)
 {
 	struct pair *pairs[] = {&s->a};
 
-	keep_lab_restart(&s->k, pairs, 1);
+	save_lab_restart(&s->k, pairs, 1);
 }
 
 static void scene_deinit(struct scene *s)
 {
 	pair_deinit(&s->a);
-	keep_lab_deinit(&s->k);
+	save_lab_deinit(&s->k);
 }
 
 /* ---- what is found again ------------------------------------------------------------------------------------------- */
@@ -71,10 +71,10 @@ static int one_of_pair(int type, int *ret_other)
 
 static void scene_end(struct scene *s)
 {
-	keep_lab_let_go(&s->k, s->id);
+	save_lab_let_go(&s->k, s->id);
 	lab_assert_empty(&s->k.lab);
 	raw_close(&s->a.raw);
-	keep_lab_deinit(&s->k);
+	save_lab_deinit(&s->k);
 }
 
 static void refuse_exchanged(const char *name, int fd, bool client_is_told)
@@ -88,7 +88,7 @@ static void refuse_exchanged(const char *name, int fd, bool client_is_told)
 	ASSERT_NE(page, MAP_FAILED);
 	restart(&s);
 	exchange(&s, name, fd);
-	ASSERT_ERR(keep_lab_adopt(&s.k, s.id, &session), EBADF);
+	ASSERT_ERR(save_lab_adopt(&s.k, s.id, &session), EBADF);
 	if (client_is_told)
 		raw_expect_end(&s.a.raw, SHMD_STATUS_INTERNAL);
 	ASSERT_NE(page->session, SHMD_HEALTH_OK);
@@ -122,8 +122,8 @@ TEST(socket_of_another_user_is_refused)
 
 	scene_init(&s);
 	restart(&s);
-	keep_lab_peer_uid = 4242;
-	ASSERT_ERR(keep_lab_adopt(&s.k, s.id, &session), EBADF);
+	save_lab_peer_uid = 4242;
+	ASSERT_ERR(save_lab_adopt(&s.k, s.id, &session), EBADF);
 	/* Whoever it is hears nothing of the session, and nobody holds the socket any more. */
 	later_wait();
 	ASSERT_EQ(recv(s.a.raw.sock, &byte, 1, MSG_DONTWAIT), 0);
@@ -161,7 +161,7 @@ TEST(session_of_a_process_that_has_died_is_taken_over)
 	scene_init(&s);
 	restart(&s);
 	exchange(&s, "s1-pid", fd);
-	ASSERT_OK(keep_lab_adopt(&s.k, s.id, &s.a.session));
+	ASSERT_OK(save_lab_adopt(&s.k, s.id, &s.a.session));
 	s.a.session->owner = &s.a;
 	scene_deinit(&s);
 }
@@ -179,7 +179,7 @@ static void publish(struct pair *pair, uint32_t slot, int fd)
 }
 
 /* Whoever keeps a descriptor closes it too, and a service manager must not wait for what a client made. */
-TEST(session_that_publishes_what_may_wait_when_closed_is_not_kept)
+TEST(session_that_publishes_what_may_wait_when_closed_is_not_saved)
 {
 	int fds[] = {-1, -1, eventfd(0, EFD_CLOEXEC), socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
 	struct msg req, rep;
@@ -192,7 +192,7 @@ TEST(session_that_publishes_what_may_wait_when_closed_is_not_kept)
 		publish(&s.a, 3, fds[i]);
 		ASSERT(!session_is_saved(s.a.session));
 		ASSERT(strstr(s.a.session->saved.reason, "it has published something else than a memfd"));
-		ASSERT_EQ(keep_lab_count(&s.k), 0);
+		ASSERT_EQ(save_lab_count(&s.k), 0);
 		msg_init(&req, MSG_FETCH_REQ, 0);
 		req.fetch_req.slot = 3;
 		raw_expect(&s.a.raw, &req, NULL, 0, MSG_FETCH_REP, &rep);
@@ -202,7 +202,7 @@ TEST(session_that_publishes_what_may_wait_when_closed_is_not_kept)
 	}
 }
 
-TEST(session_that_publishes_memfds_is_kept)
+TEST(session_that_publishes_memfds_is_saved)
 {
 	struct scene s;
 
@@ -214,7 +214,7 @@ TEST(session_that_publishes_memfds_is_kept)
 		close(fd);
 	}
 	ASSERT(session_is_saved(s.a.session));
-	ASSERT(keep_lab_has(&s.k, "s1-p4"));
+	ASSERT(save_lab_has(&s.k, "s1-p4"));
 	scene_deinit(&s);
 }
 
@@ -227,11 +227,11 @@ TEST(hello_that_is_said_without_end_ends_the_session)
 	int r = 0;
 
 	s.k.blocks = false;
-	keep_lab_init(&s.k, 100);
-	keep_lab_hello(&s.a, &s.k);
+	save_lab_init(&s.k, 100);
+	save_lab_hello(&s.a, &s.k);
 	s.id = s.a.session->id;
 	restart(&s);
-	ASSERT_OK(keep_lab_adopt_bytes(&s.k, s.id, s.k.first_state, s.k.first_bytes, &s.a.session));
+	ASSERT_OK(save_lab_adopt_bytes(&s.k, s.id, s.k.first_state, s.k.first_bytes, &s.a.session));
 	s.a.session->owner = &s.a;
 	for (int i = 0; i < 200 && !s.a.session->ended; i++) {
 		msg_init(&req, MSG_HELLO_REQ, 0);
@@ -246,5 +246,5 @@ TEST(hello_that_is_said_without_end_ends_the_session)
 	ASSERT_OK(r);
 	ASSERT(s.a.session->ended);
 	pair_deinit(&s.a);
-	keep_lab_deinit(&s.k);
+	save_lab_deinit(&s.k);
 }

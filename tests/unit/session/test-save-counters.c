@@ -4,10 +4,10 @@
 
 #include "daemon/restart/state.h"
 #include "tests/lib/test.h"
-#include "tests/unit/session/keep-lab.h"
+#include "tests/unit/session/save-lab.h"
 
 /* The previous daemon's own state and all its sessions. */
-static void adopt_registry(struct keep_lab *k)
+static void adopt_registry(struct save_lab *k)
 {
 	struct state *state;
 	const void *bytes;
@@ -22,14 +22,14 @@ static void adopt_registry(struct keep_lab *k)
 }
 
 /* The next daemon, whose NICs are as new. */
-static void restart_without_sessions(struct keep_lab *k)
+static void restart_without_sessions(struct save_lab *k)
 {
-	keep_lab_restart(k, NULL, 0);
+	save_lab_restart(k, NULL, 0);
 	adopt_registry(k);
 }
 
 /* Counters of the first NIC, as lists and metrics show them. */
-static uint64_t listed_wqes(struct keep_lab *k)
+static uint64_t listed_wqes(struct save_lab *k)
 {
 	struct pair admin;
 	struct msg req, rep;
@@ -46,22 +46,22 @@ static uint64_t listed_wqes(struct keep_lab *k)
 	return wqes;
 }
 
-static void open_on_first(struct pair *pair, struct keep_lab *k)
+static void open_on_first(struct pair *pair, struct save_lab *k)
 {
 	struct msg req, rep;
 
-	keep_lab_hello(pair, k);
+	save_lab_hello(pair, k);
 	msg_init(&req, MSG_NIC_OPEN_REQ, 0);
 	snprintf(req.nic_open_req.nic, sizeof(req.nic_open_req.nic), "fake0");
 	raw_expect(&pair->raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
 }
 
-/* Also of contexts that nobody has any more: 5 of a session that was not kept. */
+/* Also of contexts that have ended: 5 of a session that was not saved. */
 TEST(counters_of_a_nic_go_on_from_what_was_told)
 {
-	struct keep_lab k = {.blocks = false};
+	struct save_lab k = {.blocks = false};
 
-	keep_lab_init(&k, 100);
+	save_lab_init(&k, 100);
 	k.lab.nics[0].wqes = 5;
 	ASSERT_EQ(listed_wqes(&k), 5);
 	for (int i = 0; i < 3; i++) {
@@ -72,33 +72,33 @@ TEST(counters_of_a_nic_go_on_from_what_was_told)
 	ASSERT_EQ(listed_wqes(&k), 8);
 	restart_without_sessions(&k);
 	ASSERT_EQ(listed_wqes(&k), 8);
-	keep_lab_deinit(&k);
+	save_lab_deinit(&k);
 }
 
 /* Firmware counts in 32 bits, and a client may clear them. */
 TEST(counters_of_a_nic_that_falls_do_not)
 {
-	struct keep_lab k = {.blocks = false};
+	struct save_lab k = {.blocks = false};
 
-	keep_lab_init(&k, 100);
+	save_lab_init(&k, 100);
 	k.lab.nics[0].wqes = 5;
 	ASSERT_EQ(listed_wqes(&k), 5);
 	k.lab.nics[0].wqes = 3;
 	ASSERT_EQ(listed_wqes(&k), 5);
 	restart_without_sessions(&k);
 	ASSERT_EQ(listed_wqes(&k), 5);
-	keep_lab_deinit(&k);
+	save_lab_deinit(&k);
 }
 
 TEST(counters_of_a_nic_outlast_daemons_that_did_not_have_it)
 {
-	struct keep_lab k = {.blocks = false};
+	struct save_lab k = {.blocks = false};
 
-	keep_lab_init(&k, 100);
+	save_lab_init(&k, 100);
 	k.lab.nics[0].wqes = 5;
 	ASSERT_EQ(listed_wqes(&k), 5);
 	for (int i = 0; i < 2; i++) {
-		keep_lab_restart(&k, NULL, 0);
+		save_lab_restart(&k, NULL, 0);
 		snprintf(k.lab.registry.nics[0].info.name, NIC_NAME_BYTES, "other");
 		adopt_registry(&k);
 	}
@@ -106,21 +106,21 @@ TEST(counters_of_a_nic_outlast_daemons_that_did_not_have_it)
 	ASSERT_EQ(listed_wqes(&k), 5);
 	/* The other NIC has as many. */
 	ASSERT_EQ(k.lab.registry.n_absent, 1);
-	keep_lab_deinit(&k);
+	save_lab_deinit(&k);
 }
 
 /* Its driver was loaded behind the daemon's start. */
 TEST(counters_of_a_nic_that_comes_later_go_on)
 {
-	struct keep_lab k = {.blocks = false};
+	struct save_lab k = {.blocks = false};
 	struct registry *registry = &k.lab.registry;
 	struct fake_nic later;
 	struct nic_counters now;
 
-	keep_lab_init(&k, 100);
+	save_lab_init(&k, 100);
 	k.lab.nics[0].wqes = 5;
 	ASSERT_EQ(listed_wqes(&k), 5);
-	keep_lab_restart(&k, NULL, 0);
+	save_lab_restart(&k, NULL, 0);
 	snprintf(registry->nics[0].info.name, NIC_NAME_BYTES, "other");
 	adopt_registry(&k);
 	ASSERT_EQ(registry->n_absent, 1);
@@ -133,15 +133,15 @@ TEST(counters_of_a_nic_that_comes_later_go_on)
 	ASSERT_EQ(now.wqes, 7);
 	registry->n_nics--;
 	later.base.ops->close(&later.base);
-	keep_lab_deinit(&k);
+	save_lab_deinit(&k);
 }
 
 TEST(what_ended_sessions_have_counted_goes_on)
 {
-	struct keep_lab k = {.blocks = false};
+	struct save_lab k = {.blocks = false};
 	struct pair a;
 
-	keep_lab_init(&k, 100);
+	save_lab_init(&k, 100);
 	for (uint64_t n = 0; n < 3; n++) {
 		ASSERT_EQ(listed_wqes(&k), 7 * n);
 		open_on_first(&a, &k);
@@ -150,22 +150,22 @@ TEST(what_ended_sessions_have_counted_goes_on)
 		restart_without_sessions(&k);
 	}
 	ASSERT_EQ(listed_wqes(&k), 21);
-	keep_lab_deinit(&k);
+	save_lab_deinit(&k);
 }
 
 /* Its NIC counts what it has done, as long as it lives. */
 TEST(session_that_goes_on_is_counted_once)
 {
-	struct keep_lab k = {.blocks = false};
+	struct save_lab k = {.blocks = false};
 	struct pair a, *all[] = {&a};
 	struct session *session;
 
-	keep_lab_init(&k, 100);
+	save_lab_init(&k, 100);
 	open_on_first(&a, &k);
 	k.lab.nics[0].wqes = 7;
 	ASSERT_EQ(listed_wqes(&k), 7);
-	keep_lab_restart(&k, all, 1);
-	ASSERT_OK(keep_lab_adopt(&k, 1, &session));
+	save_lab_restart(&k, all, 1);
+	ASSERT_OK(save_lab_adopt(&k, 1, &session));
 	k.lab.nics[0].wqes = 7;
 	adopt_registry(&k);
 	ASSERT_EQ(listed_wqes(&k), 7);
@@ -174,5 +174,5 @@ TEST(session_that_goes_on_is_counted_once)
 	restart_without_sessions(&k);
 	ASSERT_EQ(listed_wqes(&k), 7);
 	raw_close(&a.raw);
-	keep_lab_deinit(&k);
+	save_lab_deinit(&k);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/unit/session/keep-lab.h"
+#include "tests/unit/session/save-lab.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,19 +16,19 @@
 #include "daemon/restart/state.h"
 #include "tests/lib/test.h"
 
-uint32_t keep_lab_peer_uid;
+uint32_t save_lab_peer_uid;
 
 /* In place of the C library's. */
 int getsockopt(int sock, int level, int option, void *value, socklen_t *size)
 {
 	int r = (int)syscall(SYS_getsockopt, sock, level, option, value, size);
 
-	if (r == 0 && keep_lab_peer_uid && level == SOL_SOCKET && option == SO_PEERCRED)
-		((struct ucred *)value)->uid = keep_lab_peer_uid;
+	if (r == 0 && save_lab_peer_uid && level == SOL_SOCKET && option == SO_PEERCRED)
+		((struct ucred *)value)->uid = save_lab_peer_uid;
 	return r;
 }
 
-static int find(const struct keep_lab *k, const char *name)
+static int find(const struct save_lab *k, const char *name)
 {
 	for (unsigned int i = 0; i < k->n; i++)
 		if (strcmp(k->kept[i].name, name) == 0)
@@ -37,7 +37,7 @@ static int find(const struct keep_lab *k, const char *name)
 }
 
 /* The state left by a daemon that dies at this moment. */
-static void note_first_state(struct keep_lab *k, const char *name, int fd)
+static void note_first_state(struct save_lab *k, const char *name, int fd)
 {
 	const char *end = strstr(name, "-state");
 	struct state *state;
@@ -59,14 +59,14 @@ static void note_first_state(struct keep_lab *k, const char *name, int fd)
 
 static int put(void *arg, const char *name, int fd)
 {
-	struct keep_lab *k = arg;
+	struct save_lab *k = arg;
 
 	ASSERT_GE(fd, 0);
 	if (find(k, name) >= 0)
 		return -EEXIST;
 	if (k->n >= k->max)
 		return -ENOSPC;
-	ASSERT(strlen(name) < SAVE_NAME_BYTES && k->n < KEEP_LAB_NAMES);
+	ASSERT(strlen(name) < SAVE_NAME_BYTES && k->n < SAVE_LAB_NAMES);
 	snprintf(k->kept[k->n].name, SAVE_NAME_BYTES, "%s", name);
 	k->kept[k->n].fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	k->kept[k->n].claimed = false;
@@ -78,14 +78,14 @@ static int put(void *arg, const char *name, int fd)
 
 static unsigned int room(void *arg)
 {
-	struct keep_lab *k = arg;
+	struct save_lab *k = arg;
 
 	return k->n < k->max ? k->max - k->n : 0;
 }
 
 static void drop(void *arg, const char *name)
 {
-	struct keep_lab *k = arg;
+	struct save_lab *k = arg;
 	int i = find(k, name);
 
 	if (i < 0)
@@ -96,7 +96,7 @@ static void drop(void *arg, const char *name)
 
 static int take(void *arg, const char *name)
 {
-	struct keep_lab *k = arg;
+	struct save_lab *k = arg;
 	int i = find(k, name);
 
 	if (i < 0 || !k->kept[i].claimed)
@@ -107,7 +107,7 @@ static int take(void *arg, const char *name)
 
 static const struct save_store store = {.put = put, .room = room, .remove = drop, .take = take};
 
-static void start(struct keep_lab *k, uint64_t limit)
+static void start(struct save_lab *k, uint64_t limit)
 {
 	if (k->blocks)
 		lab_init_blocking(&k->lab, limit);
@@ -119,38 +119,38 @@ static void start(struct keep_lab *k, uint64_t limit)
 	k->lab.registry.saves_sessions = true;
 	k->lab.registry.attr.restart_grace_nsec = 1000000;
 	for (int i = 0; i < 2; i++) {
-		k->lab.nics[i].keeps = true;
-		k->lab.nics[i].base.keeps_memory = i == 0;
+		k->lab.nics[i].saves = true;
+		k->lab.nics[i].base.saves_memory = i == 0;
 	}
 	for (unsigned int i = 0; i < k->n; i++)
 		k->kept[i].claimed = true;
 }
 
-void keep_lab_init(struct keep_lab *k, uint64_t limit)
+void save_lab_init(struct save_lab *k, uint64_t limit)
 {
 	k->n = 0;
 	k->first_state = NULL;
-	k->max = KEEP_LAB_NAMES;
+	k->max = SAVE_LAB_NAMES;
 	start(k, limit);
 }
 
-void keep_lab_deinit(struct keep_lab *k)
+void save_lab_deinit(struct save_lab *k)
 {
 	lab_assert_empty(&k->lab);
 	lab_deinit(&k->lab);
-	ASSERT_EQ(keep_lab_count(k), 0);
+	ASSERT_EQ(save_lab_count(k), 0);
 	drop(k, SAVE_REGISTRY);
 	free(k->first_state);
 }
 
-bool keep_lab_has(const struct keep_lab *k, const char *name)
+bool save_lab_has(const struct save_lab *k, const char *name)
 {
 	return find(k, name) >= 0;
 }
 
-unsigned int keep_lab_count(const struct keep_lab *k)
+unsigned int save_lab_count(const struct save_lab *k)
 {
-	return k->n - keep_lab_has(k, SAVE_REGISTRY);
+	return k->n - save_lab_has(k, SAVE_REGISTRY);
 }
 
 /* Nothing of what follows reaches the store, the client or the page. */
@@ -172,7 +172,7 @@ static void die(struct session *session)
 	registry->attr.store = &store;
 }
 
-void keep_lab_restart(struct keep_lab *k, struct pair **pairs, unsigned int n)
+void save_lab_restart(struct save_lab *k, struct pair **pairs, unsigned int n)
 {
 	uint64_t limit = k->lab.registry.attr.limits.n[0];
 	uint32_t last = k->lab.nics[0].last_number;
@@ -188,7 +188,7 @@ void keep_lab_restart(struct keep_lab *k, struct pair **pairs, unsigned int n)
 	k->lab.nics[0].last_number = k->lab.nics[1].last_number = last + 1000;
 }
 
-int keep_lab_adopt_bytes(struct keep_lab *k, uint64_t id, const void *bytes, size_t n, struct session **ret_session)
+int save_lab_adopt_bytes(struct save_lab *k, uint64_t id, const void *bytes, size_t n, struct session **ret_session)
 {
 	char name[SAVE_NAME_BYTES];
 	struct state *state;
@@ -198,7 +198,7 @@ int keep_lab_adopt_bytes(struct keep_lab *k, uint64_t id, const void *bytes, siz
 	return session_import(&k->lab.registry, id, state, bytes, n, ret_session);
 }
 
-void *keep_lab_state(struct keep_lab *k, uint64_t id, size_t *ret_n)
+void *save_lab_state(struct save_lab *k, uint64_t id, size_t *ret_n)
 {
 	char name[SAVE_NAME_BYTES];
 	struct state *state;
@@ -219,17 +219,17 @@ void *keep_lab_state(struct keep_lab *k, uint64_t id, size_t *ret_n)
 	return copy;
 }
 
-int keep_lab_adopt(struct keep_lab *k, uint64_t id, struct session **ret_session)
+int save_lab_adopt(struct save_lab *k, uint64_t id, struct session **ret_session)
 {
 	size_t n;
-	void *bytes = keep_lab_state(k, id, &n);
-	int r = keep_lab_adopt_bytes(k, id, bytes, n, ret_session);
+	void *bytes = save_lab_state(k, id, &n);
+	int r = save_lab_adopt_bytes(k, id, bytes, n, ret_session);
 
 	free(bytes);
 	return r;
 }
 
-void keep_lab_let_go(struct keep_lab *k, uint64_t id)
+void save_lab_let_go(struct save_lab *k, uint64_t id)
 {
 	char prefix[SAVE_NAME_BYTES];
 
@@ -239,13 +239,13 @@ void keep_lab_let_go(struct keep_lab *k, uint64_t id)
 			drop(k, k->kept[i - 1].name);
 }
 
-void keep_lab_hello(struct pair *pair, struct keep_lab *k)
+void save_lab_hello(struct pair *pair, struct save_lab *k)
 {
 	struct msg req, rep;
 
 	pair_init(pair, &k->lab);
 	msg_init(&req, MSG_HELLO_REQ, 0);
 	req.hello_req = (struct msg_hello_req){.version_min = 1, .version_max = 1, .role = MSG_ROLE_CLIENT,
-					       .library = "keep-lab", .resumes = true};
+					       .library = "save-lab", .resumes = true};
 	raw_expect(&pair->raw, &req, NULL, 0, MSG_HELLO_REP, &rep);
 }

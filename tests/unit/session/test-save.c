@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions that outlive their daemon: what is kept of them, and what a later daemon makes of it. */
+/* Sessions that outlive their daemon: their saved state, and what a later daemon makes of it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,14 +11,14 @@
 #include <unistd.h>
 
 #include "daemon/restart/state.h"
-#include "tests/unit/session/keep-lab.h"
+#include "tests/unit/session/save-lab.h"
 #include "tests/lib/test.h"
 
 #define GPU "0000:3b:00.0"
 
 /* A client with something of each kind. */
 struct scene {
-	struct keep_lab k;
+	struct save_lab k;
 	struct pair a;
 	uint64_t id;
 	uint32_t mr, queues, qpn;
@@ -79,8 +79,8 @@ static void scene_init(struct scene *s, uint64_t limit)
 	int fd;
 
 	s->k.blocks = false;
-	keep_lab_init(&s->k, limit);
-	keep_lab_hello(&s->a, &s->k);
+	save_lab_init(&s->k, limit);
+	save_lab_hello(&s->a, &s->k);
 	s->id = s->a.session->id;
 	raw_open_nic(&s->a.raw, "fake0");
 	open_for_gpu(&s->a, "fake1");
@@ -98,7 +98,7 @@ static void scene_init(struct scene *s, uint64_t limit)
 
 static void adopt(struct scene *s)
 {
-	ASSERT_OK(keep_lab_adopt(&s->k, s->id, &s->a.session));
+	ASSERT_OK(save_lab_adopt(&s->k, s->id, &s->a.session));
 	s->a.session->owner = &s->a;
 }
 
@@ -106,13 +106,13 @@ static void restart(struct scene *s)
 {
 	struct pair *pairs[] = {&s->a};
 
-	keep_lab_restart(&s->k, pairs, 1);
+	save_lab_restart(&s->k, pairs, 1);
 }
 
 static void scene_deinit(struct scene *s)
 {
 	pair_deinit(&s->a);
-	keep_lab_deinit(&s->k);
+	save_lab_deinit(&s->k);
 }
 
 /* ---- what an administrator sees ------------------------------------------------------------------------------------ */
@@ -185,11 +185,11 @@ TEST(region_that_a_client_made_and_its_reason_go_on)
 	struct view before, after;
 	struct scene s;
 
-	keep_lab_init(&s.k, 100);
+	save_lab_init(&s.k, 100);
 	s.k.lab.nics[1].has_uar = s.k.lab.nics[1].info.doorbell_uar_mmap = true;
 	s.k.lab.nics[1].info.accepted_kinds[1] = NIC_MEM_PEERMEM;
 	registry_refresh_nic(&s.k.lab.registry.nics[1]);
-	keep_lab_hello(&s.a, &s.k);
+	save_lab_hello(&s.a, &s.k);
 	s.id = s.a.session->id;
 	raw_open_nic(&s.a.raw, "fake1");
 	reg_peermem(&s.a);
@@ -258,22 +258,22 @@ TEST(names_go_with_what_they_are_for)
 
 	scene_init(&s, 100);
 	/* fake1's contexts do not need the memory, only the page. */
-	ASSERT(keep_lab_has(&s.k, "s1-c0.0") && keep_lab_has(&s.k, "s1-c1.0") && !keep_lab_has(&s.k, "s1-c2.0"));
+	ASSERT(save_lab_has(&s.k, "s1-c0.0") && save_lab_has(&s.k, "s1-c1.0") && !save_lab_has(&s.k, "s1-c2.0"));
 	ASSERT_EQ(s.id, 1);
 	snprintf(name, sizeof(name), "s1-m%x", memory_of(&s, s.mr));
-	ASSERT(keep_lab_has(&s.k, name));
+	ASSERT(save_lab_has(&s.k, name));
 	msg_init(&req, MSG_MEM_DEREG_REQ, 0);
 	req.mem_dereg_req.handle = s.mr;
 	raw_expect(&s.a.raw, &req, NULL, 0, MSG_OK_REP, &rep);
-	ASSERT(!keep_lab_has(&s.k, name));
+	ASSERT(!save_lab_has(&s.k, name));
 	snprintf(name, sizeof(name), "s1-q%x", s.queues);
-	ASSERT(keep_lab_has(&s.k, name));
-	ASSERT(keep_lab_has(&s.k, "s1-p1"));
+	ASSERT(save_lab_has(&s.k, name));
+	ASSERT(save_lab_has(&s.k, "s1-p1"));
 	msg_init(&req, MSG_UNPUBLISH_REQ, 0);
 	req.unpublish_req.slot = 1;
 	req.unpublish_req.world[3] = 7;
 	raw_expect(&s.a.raw, &req, NULL, 0, MSG_OK_REP, &rep);
-	ASSERT(!keep_lab_has(&s.k, "s1-p1"));
+	ASSERT(!save_lab_has(&s.k, "s1-p1"));
 	scene_deinit(&s);
 }
 
@@ -335,19 +335,19 @@ TEST(regions_of_one_memory_have_one_name)
 	unsigned int n;
 
 	scene_init(&s, 100);
-	n = keep_lab_count(&s.k);
+	n = save_lab_count(&s.k);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	reader = open(path, O_RDONLY | O_CLOEXEC);
 	ASSERT_GE(reader, 0);
 	for (unsigned int i = 0; i < 3; i++)
 		regions[i] = reg_fd(&s, fd, 0xf);
-	ASSERT_EQ(keep_lab_count(&s.k), n + 1);
+	ASSERT_EQ(save_lab_count(&s.k), n + 1);
 	/* A read-only descriptor does not stand in for one that writes, nor does other memory of the same size. */
 	read_only = reg_fd(&s, reader, NIC_ACCESS_REMOTE_READ);
 	other = reg_fd(&s, another, 0xf);
-	ASSERT_EQ(keep_lab_count(&s.k), n + 3);
+	ASSERT_EQ(save_lab_count(&s.k), n + 3);
 	dereg(&s, regions[0]);
-	ASSERT_EQ(keep_lab_count(&s.k), n + 3);
+	ASSERT_EQ(save_lab_count(&s.k), n + 3);
 	restart(&s);
 	adopt(&s);
 	ASSERT_EQ(memory_of(&s, regions[1]), memory_of(&s, regions[2]));
@@ -355,15 +355,15 @@ TEST(regions_of_one_memory_have_one_name)
 	regions[0] = reg_fd(&s, fd, 0xf);
 	ASSERT_EQ(memory_of(&s, regions[0]), memory_of(&s, regions[1]));
 	ASSERT_NE(memory_of(&s, read_only), memory_of(&s, regions[1]));
-	ASSERT_EQ(keep_lab_count(&s.k), n + 3);
+	ASSERT_EQ(save_lab_count(&s.k), n + 3);
 	dereg(&s, regions[1]);
 	dereg(&s, other);
 	dereg(&s, regions[2]);
-	ASSERT(keep_lab_has(&s.k, name));
+	ASSERT(save_lab_has(&s.k, name));
 	dereg(&s, regions[0]);
-	ASSERT(!keep_lab_has(&s.k, name));
+	ASSERT(!save_lab_has(&s.k, name));
 	dereg(&s, read_only);
-	ASSERT_EQ(keep_lab_count(&s.k), n);
+	ASSERT_EQ(save_lab_count(&s.k), n);
 	close(fd);
 	close(another);
 	close(reader);
@@ -376,7 +376,7 @@ TEST(regions_of_one_memory_have_one_name)
 static bool try_bytes(struct scene *s, const void *bytes, size_t n)
 {
 	struct session *session = NULL;
-	int r = keep_lab_adopt_bytes(&s->k, s->id, bytes, n, &session);
+	int r = save_lab_adopt_bytes(&s->k, s->id, bytes, n, &session);
 
 	if (r == 0)
 		session_free(session);
@@ -384,7 +384,7 @@ static bool try_bytes(struct scene *s, const void *bytes, size_t n)
 }
 
 /* Each in a process of its own would take long: the store is copied instead, and what a try leaves of it is dropped. */
-static void reset(struct scene *s, const struct keep_lab *saved)
+static void reset(struct scene *s, const struct save_lab *saved)
 {
 	s->k.n = saved->n;
 	memcpy(s->k.kept, saved->kept, sizeof(saved->kept));
@@ -405,24 +405,24 @@ static void read_all(const struct scene *s)
 
 static void forget(struct scene *s)
 {
-	keep_lab_let_go(&s->k, s->id);
+	save_lab_let_go(&s->k, s->id);
 	read_all(s);
 	lab_assert_empty(&s->k.lab);
-	if (keep_lab_has(&s->k, SAVE_REGISTRY))
+	if (save_lab_has(&s->k, SAVE_REGISTRY))
 		s->k.lab.registry.attr.store->remove(&s->k, SAVE_REGISTRY);
 	ASSERT_EQ(s->k.n, 0);
 }
 
 static void try_all(void (*spoil)(uint8_t *bytes, size_t *n, size_t i), size_t step, bool may_pass)
 {
-	struct keep_lab *saved = calloc(1, sizeof(*saved));
+	struct save_lab *saved = calloc(1, sizeof(*saved));
 	uint8_t *bytes, *spoilt;
 	struct scene s;
 	size_t n;
 
 	scene_init(&s, 100);
 	restart(&s);
-	bytes = keep_lab_state(&s.k, s.id, &n);
+	bytes = save_lab_state(&s.k, s.id, &n);
 	*saved = s.k;
 	for (size_t i = 0; i < n; i += step) {
 		size_t m = n;
@@ -439,7 +439,7 @@ static void try_all(void (*spoil)(uint8_t *bytes, size_t *n, size_t i), size_t s
 		close(saved->kept[i].fd);
 	free(bytes);
 	raw_close(&s.a.raw);
-	keep_lab_deinit(&s.k);
+	save_lab_deinit(&s.k);
 	free(saved);
 }
 
@@ -472,14 +472,14 @@ TEST_TIMEOUT(strange_state_breaks_nothing, 60)
 /* Descriptors that are gone, one at a time. */
 TEST(session_without_a_descriptor_is_refused)
 {
-	struct keep_lab *saved = calloc(1, sizeof(*saved));
+	struct save_lab *saved = calloc(1, sizeof(*saved));
 	uint8_t *bytes;
 	struct scene s;
 	size_t n;
 
 	scene_init(&s, 100);
 	restart(&s);
-	bytes = keep_lab_state(&s.k, s.id, &n);
+	bytes = save_lab_state(&s.k, s.id, &n);
 	*saved = s.k;
 	for (unsigned int i = 0; i < saved->n; i++) {
 		if (strstr(saved->kept[i].name, "state"))
@@ -494,7 +494,7 @@ TEST(session_without_a_descriptor_is_refused)
 		close(saved->kept[i].fd);
 	free(bytes);
 	raw_close(&s.a.raw);
-	keep_lab_deinit(&s.k);
+	save_lab_deinit(&s.k);
 	free(saved);
 }
 
@@ -504,7 +504,7 @@ static int adopt_with(struct scene *s, enum hindrance what)
 {
 	struct session *session;
 	size_t n;
-	void *state = keep_lab_state(&s->k, s->id, &n);
+	void *state = save_lab_state(&s->k, s->id, &n);
 	int r;
 
 	if (what == NIC_REFUSES) {
@@ -513,7 +513,7 @@ static int adopt_with(struct scene *s, enum hindrance what)
 	}
 	if (what == NIC_MISSING)
 		snprintf(s->k.lab.registry.nics[1].info.name, NIC_NAME_BYTES, "other");
-	r = keep_lab_adopt_bytes(&s->k, s->id, state, what == STATE_CUT ? n - 1 : n, &session);
+	r = save_lab_adopt_bytes(&s->k, s->id, state, what == STATE_CUT ? n - 1 : n, &session);
 	free(state);
 	return r;
 }
@@ -533,9 +533,9 @@ static void cannot_go_on(enum hindrance what)
 	/* Kernels that read no socket see it as well. */
 	ASSERT_EQ(page->session, SHMD_HEALTH_SESSION_ENDED);
 	munmap(page, sizeof(*page));
-	keep_lab_let_go(&s.k, s.id);
+	save_lab_let_go(&s.k, s.id);
 	raw_close(&s.a.raw);
-	keep_lab_deinit(&s.k);
+	save_lab_deinit(&s.k);
 }
 
 TEST(client_of_a_session_that_cannot_go_on_is_told)
@@ -555,23 +555,23 @@ TEST(session_that_had_ended_is_only_torn_down)
 	scene_init(&s, 100);
 	session_end(s.a.session, SHMD_STATUS_KILLED, "a test ended it");
 	restart(&s);
-	bytes = keep_lab_state(&s.k, s.id, &n);
-	ASSERT_OK(keep_lab_adopt_bytes(&s.k, s.id, bytes, n, &session));
+	bytes = save_lab_state(&s.k, s.id, &n);
+	ASSERT_OK(save_lab_adopt_bytes(&s.k, s.id, bytes, n, &session));
 	ASSERT(session->ended);
 	ASSERT_EQ(s.k.lab.nics[0].n_queues, 1);
 	session_free(session);
 	free(bytes);
 	/* Its published entries belong to nobody. */
-	ASSERT(keep_lab_has(&s.k, "s1-p1"));
-	keep_lab_let_go(&s.k, s.id);
+	ASSERT(save_lab_has(&s.k, "s1-p1"));
+	save_lab_let_go(&s.k, s.id);
 	raw_close(&s.a.raw);
-	keep_lab_deinit(&s.k);
+	save_lab_deinit(&s.k);
 }
 
-/* ---- what cannot be kept --------------------------------------------------------------------------------------------- */
+/* ---- what cannot be saved -------------------------------------------------------------------------------------------- */
 
 /* The only session as an administrator sees it. */
-static void expect_unkept(struct keep_lab *k, const char *why)
+static void expect_unkept(struct save_lab *k, const char *why)
 {
 	struct pair admin;
 	struct msg rep;
@@ -585,39 +585,39 @@ static void expect_unkept(struct keep_lab *k, const char *why)
 	pair_deinit(&admin);
 }
 
-TEST(nic_that_keeps_nothing_ends_the_keeping)
+TEST(nic_that_saves_nothing_ends_the_saving)
 {
-	struct keep_lab k = {.blocks = false};
+	struct save_lab k = {.blocks = false};
 	struct pair pair;
 
-	keep_lab_init(&k, 100);
-	k.lab.nics[1].keeps = false;
-	keep_lab_hello(&pair, &k);
+	save_lab_init(&k, 100);
+	k.lab.nics[1].saves = false;
+	save_lab_hello(&pair, &k);
 	raw_open_nic(&pair.raw, "fake0");
 	ASSERT(session_is_saved(pair.session));
 	expect_unkept(&k, "");
-	ASSERT_EQ(keep_lab_count(&k), 5 - (pair.session->identity.pidfd < 0));
+	ASSERT_EQ(save_lab_count(&k), 5 - (pair.session->identity.pidfd < 0));
 	raw_open_nic(&pair.raw, "fake1");
 	ASSERT(!session_is_saved(pair.session));
 	ASSERT(strstr(pair.session->saved.reason, "fake1"));
 	expect_unkept(&k, "what it has on fake1 ends with the daemon");
-	ASSERT_EQ(keep_lab_count(&k), 0);
+	ASSERT_EQ(save_lab_count(&k), 0);
 	raw_reg(&pair.raw, 4096);
-	ASSERT_EQ(keep_lab_count(&k), 0);
+	ASSERT_EQ(save_lab_count(&k), 0);
 	pair_deinit(&pair);
-	keep_lab_deinit(&k);
+	save_lab_deinit(&k);
 }
 
-TEST(full_store_ends_the_keeping_of_whom_it_is_too_small_for)
+TEST(session_for_which_the_store_is_too_small_is_saved_no_more)
 {
 	for (unsigned int max = 1; max < 16; max++) {
-		struct keep_lab k = {.blocks = false};
+		struct save_lab k = {.blocks = false};
 		struct pair pair;
 		struct msg rep;
 
-		keep_lab_init(&k, 100);
+		save_lab_init(&k, 100);
 		k.max = max;
-		keep_lab_hello(&pair, &k);
+		save_lab_hello(&pair, &k);
 		raw_open_nic(&pair.raw, "fake0");
 		raw_reg(&pair.raw, 4096);
 		raw_create_queues(&pair.raw, 1, &rep);
@@ -625,13 +625,13 @@ TEST(full_store_ends_the_keeping_of_whom_it_is_too_small_for)
 		raw_reg(&pair.raw, 4096);
 		if (!session_is_saved(pair.session)) {
 			ASSERT(strstr(pair.session->saved.reason, "FileDescriptorStoreMax"));
-			ASSERT_EQ(keep_lab_count(&k), 0);
+			ASSERT_EQ(save_lab_count(&k), 0);
 		} else {
 			ASSERT_LE(k.n, max);
 		}
 		ASSERT_EQ(session_is_saved(pair.session), max >= 9u - (pair.session->identity.pidfd < 0));
 		pair_deinit(&pair);
-		keep_lab_deinit(&k);
+		save_lab_deinit(&k);
 	}
 }
 
@@ -649,14 +649,14 @@ TEST(one_user_leaves_room_for_others)
 {
 	enum { N_GREEDY = 60 };
 	static struct pair greedy[N_GREEDY], other, more;
-	struct keep_lab k = {.blocks = false};
+	struct save_lab k = {.blocks = false};
 	struct pair *kept[N_GREEDY + 1];
 	unsigned int n_kept = 0;
 
-	keep_lab_init(&k, 1000);
+	save_lab_init(&k, 1000);
 	k.max = 100;
 	for (unsigned int i = 0; i < N_GREEDY; i++)
-		keep_lab_hello(&greedy[i], &k);
+		save_lab_hello(&greedy[i], &k);
 	n_kept = count_kept(greedy, N_GREEDY);
 	ASSERT_GT(k.n, 80);
 	ASSERT_LE(k.n, 90);
@@ -669,18 +669,18 @@ TEST(one_user_leaves_room_for_others)
 		greedy[i].session->identity.uid = 4242;
 		save_write(greedy[i].session);
 	}
-	keep_lab_restart(&k, kept, n_kept);
-	keep_lab_peer_uid = 4242;
+	save_lab_restart(&k, kept, n_kept);
+	save_lab_peer_uid = 4242;
 	for (unsigned int i = 0; i < n_kept; i++) {
-		ASSERT_OK(keep_lab_adopt(&k, i + 1, &greedy[i].session));
+		ASSERT_OK(save_lab_adopt(&k, i + 1, &greedy[i].session));
 		greedy[i].session->owner = &greedy[i];
 	}
-	keep_lab_peer_uid = 0;
-	keep_lab_hello(&other, &k);
+	save_lab_peer_uid = 0;
+	save_lab_hello(&other, &k);
 	ASSERT(session_is_saved(other.session));
 	/* Adopted descriptors count like stored ones. */
 	other.session->identity.uid = 4242;
-	keep_lab_hello(&more, &k);
+	save_lab_hello(&more, &k);
 	ASSERT(session_is_saved(more.session));
 	more.session->identity.uid = 4242;
 	raw_open_nic(&more.raw, "fake0");
@@ -689,22 +689,22 @@ TEST(one_user_leaves_room_for_others)
 		pair_deinit(&greedy[i]);
 	pair_deinit(&other);
 	pair_deinit(&more);
-	keep_lab_deinit(&k);
+	save_lab_deinit(&k);
 }
 
-TEST(client_that_cannot_go_on_is_not_kept)
+TEST(client_that_cannot_go_on_is_not_saved)
 {
-	struct keep_lab k = {.blocks = false};
+	struct save_lab k = {.blocks = false};
 	struct pair pair;
 
-	keep_lab_init(&k, 100);
+	save_lab_init(&k, 100);
 	pair_init_hello(&pair, &k.lab, MSG_ROLE_CLIENT);
 	raw_open_nic(&pair.raw, "fake0");
 	ASSERT(!session_is_saved(pair.session));
 	expect_unkept(&k, "its client does not wait for another daemon");
-	ASSERT_EQ(keep_lab_count(&k), 0);
+	ASSERT_EQ(save_lab_count(&k), 0);
 	pair_deinit(&pair);
-	keep_lab_deinit(&k);
+	save_lab_deinit(&k);
 }
 
 /* ---- requests that come again ---------------------------------------------------------------------------------------- */
@@ -773,8 +773,8 @@ TEST(answers_with_the_descriptors_of_a_context_come_again)
 	struct scene s;
 
 	s.k.blocks = false;
-	keep_lab_init(&s.k, 100);
-	keep_lab_hello(&s.a, &s.k);
+	save_lab_init(&s.k, 100);
+	save_lab_hello(&s.a, &s.k);
 	s.id = s.a.session->id;
 	restart(&s);
 	adopt(&s);
@@ -821,11 +821,11 @@ TEST(hello_that_was_not_answered_is_answered_by_the_next_daemon)
 	struct scene s;
 
 	s.k.blocks = false;
-	keep_lab_init(&s.k, 100);
-	keep_lab_hello(&s.a, &s.k);
+	save_lab_init(&s.k, 100);
+	save_lab_hello(&s.a, &s.k);
 	s.id = s.a.session->id;
 	restart(&s);
-	ASSERT_OK(keep_lab_adopt_bytes(&s.k, s.id, s.k.first_state, s.k.first_bytes, &s.a.session));
+	ASSERT_OK(save_lab_adopt_bytes(&s.k, s.id, s.k.first_state, s.k.first_bytes, &s.a.session));
 	s.a.session->owner = &s.a;
 	watch = (struct pollfd){.fd = ask_hello_again(&s, &fds)};
 	ASSERT_EQ(poll(&watch, 1, 0), 0);
@@ -858,7 +858,7 @@ TEST(request_that_changed_nothing_is_carried_out_again)
 
 /* ---- NICs ------------------------------------------------------------------------------------------------------------ */
 
-static void set_devices(struct keep_lab *k, const char *first, const char *second)
+static void set_devices(struct save_lab *k, const char *first, const char *second)
 {
 	for (unsigned int i = 0; i < 2; i++) {
 		k->lab.nics[i].info.guid = 0x1000 + i;
@@ -875,10 +875,10 @@ TEST(session_follows_a_nic_that_was_renamed)
 	struct scene s;
 
 	s.k.blocks = false;
-	keep_lab_init(&s.k, 100);
+	save_lab_init(&s.k, 100);
 	nics = s.k.lab.registry.nics;
 	set_devices(&s.k, "fake0", "fake1");
-	keep_lab_hello(&s.a, &s.k);
+	save_lab_hello(&s.a, &s.k);
 	s.id = s.a.session->id;
 	raw_open_nic(&s.a.raw, "fake0");
 	restart(&s);
@@ -889,8 +889,8 @@ TEST(session_follows_a_nic_that_was_renamed)
 	restart(&s);
 	/* Another one by that name is not it. */
 	nics[0].info.guid = nics[1].info.guid = 0x2000;
-	ASSERT_ERR(keep_lab_adopt(&s.k, s.id, &s.a.session), ENODEV);
-	keep_lab_let_go(&s.k, s.id);
+	ASSERT_ERR(save_lab_adopt(&s.k, s.id, &s.a.session), ENODEV);
+	save_lab_let_go(&s.k, s.id);
 	raw_close(&s.a.raw);
-	keep_lab_deinit(&s.k);
+	save_lab_deinit(&s.k);
 }

@@ -65,7 +65,7 @@ int fake_queues_export(const struct nic_queues *base, void **ret_part, size_t *r
 	struct record record = {0};
 
 	fake_of(base->ctx->nic)->n_exports++;
-	if (!ctx->is_kept)
+	if (!ctx->is_saved)
 		return -EOPNOTSUPP;
 	add(&record, &head, sizeof(head));
 	add(&record, layout->cqs, layout->n_cqs * sizeof(layout->cqs[0]));
@@ -91,7 +91,7 @@ int fake_mr_export(const struct nic_mr *base, void **ret_part, size_t *ret_bytes
 	struct nic_mr one = *base;
 
 	fake_of(base->ctx->nic)->n_exports++;
-	if (!container_of(base->ctx, struct fake_ctx, base)->is_kept)
+	if (!container_of(base->ctx, struct fake_ctx, base)->is_saved)
 		return -EOPNOTSUPP;
 	one.ctx = NULL;
 	add(&record, &one, sizeof(one));
@@ -107,7 +107,7 @@ int fake_ctx_export(struct nic_ctx *base, void **ret_part, size_t *ret_bytes)
 	struct record record = {0};
 	struct record_head head;
 
-	if (!ctx->is_kept || !fake_of(base->nic)->keeps)
+	if (!ctx->is_saved || !fake_of(base->nic)->saves)
 		return -EOPNOTSUPP;
 	memset(&head, 0, sizeof(head));
 	head.session_id = base->session_id;
@@ -123,11 +123,11 @@ int fake_ctx_export(struct nic_ctx *base, void **ret_part, size_t *ret_bytes)
 	return 0;
 }
 
-int fake_ctx_keep(struct nic_ctx *base, struct nic_kept *ret_kept)
+int fake_ctx_saved_fds(struct nic_ctx *base, struct nic_saved_fds *ret_saved)
 {
-	if (!container_of(base, struct fake_ctx, base)->is_kept || !fake_of(base->nic)->keeps)
+	if (!container_of(base, struct fake_ctx, base)->is_saved || !fake_of(base->nic)->saves)
 		return -EOPNOTSUPP;
-	*ret_kept = (struct nic_kept){.n = 1, .fds = {base->doorbell.page_fd}};
+	*ret_saved = (struct nic_saved_fds){.n = 1, .fds = {base->doorbell.page_fd}};
 	return 0;
 }
 
@@ -242,7 +242,7 @@ int fake_ctx_import(struct nic *nic, const struct nic_import_attr *attr, struct 
 	ASSERT_EQ(fake->n_resumes, 0);
 	if (++fake->n_calls == fake->fail_at)
 		return fake->fail_err;
-	for (unsigned int i = 0; nic->keeps_memory && i < attr->n_mr_fds; i++)
+	for (unsigned int i = 0; nic->saves_memory && i < attr->n_mr_fds; i++)
 		if (attr->mr_fds[i] < 0)
 			return -EBADF;
 	for (unsigned int i = 0; i < attr->n_queue_fds; i++)
@@ -251,7 +251,7 @@ int fake_ctx_import(struct nic *nic, const struct nic_import_attr *attr, struct 
 	ctx = calloc(1, sizeof(*ctx));
 	ctx->base = (struct nic_ctx){.nic = nic, .session_id = attr->ctx.session_id};
 	ctx->base.doorbell.page_fd = -1;
-	ctx->is_kept = attr->ctx.is_kept;
+	ctx->is_saved = attr->ctx.is_saved;
 	list_init(&ctx->qps);
 	list_init(&ctx->mrs);
 	list_init(&ctx->queues);

@@ -5,12 +5,12 @@
 
 #include "daemon/restart/state.h"
 #include "tests/unit/session/fake-nic.h"
-#include "tests/unit/session/keep-lab.h"
+#include "tests/unit/session/save-lab.h"
 #include "tests/lib/test.h"
 
 TEST(numbers_and_assignments_go_on)
 {
-	struct keep_lab k = {.blocks = false};
+	struct save_lab k = {.blocks = false};
 	struct pair a, b;
 	struct state *state;
 	const void *bytes;
@@ -18,13 +18,13 @@ TEST(numbers_and_assignments_go_on)
 	struct msg req, rep;
 	size_t n;
 
-	keep_lab_init(&k, 100);
-	keep_lab_hello(&a, &k);
+	save_lab_init(&k, 100);
+	save_lab_hello(&a, &k);
 	msg_init(&req, MSG_NIC_OPEN_REQ, 0);
 	snprintf(req.nic_open_req.gpu, sizeof(req.nic_open_req.gpu), "0000:3b:00.0");
 	raw_expect(&a.raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
 	pair_deinit(&a);
-	keep_lab_restart(&k, NULL, 0);
+	save_lab_restart(&k, NULL, 0);
 	ASSERT_OK(state_open(k.lab.registry.attr.store->take(&k, SAVE_REGISTRY), &state));
 	ASSERT_OK(state_read(state, &version, &bytes, &n));
 	/* NICs are found by their names. */
@@ -38,13 +38,13 @@ TEST(numbers_and_assignments_go_on)
 	ASSERT_EQ(k.lab.registry.sessions_total, 1);
 	ASSERT_STREQ(k.lab.registry.gpus[0].gpu, "0000:3b:00.0");
 	ASSERT_EQ(k.lab.registry.gpus[0].nic, 1);
-	keep_lab_hello(&b, &k);
+	save_lab_hello(&b, &k);
 	ASSERT_EQ(b.session->id, 2);
 	pair_deinit(&b);
-	keep_lab_deinit(&k);
+	save_lab_deinit(&k);
 }
 
-static void set_port(struct keep_lab *k, const char *nic, enum nic_port_state state)
+static void set_port(struct save_lab *k, const char *nic, enum nic_port_state state)
 {
 	struct pair admin;
 	struct msg req, rep;
@@ -57,7 +57,7 @@ static void set_port(struct keep_lab *k, const char *nic, enum nic_port_state st
 	pair_deinit(&admin);
 }
 
-static void adopt_registry(struct keep_lab *k)
+static void adopt_registry(struct save_lab *k)
 {
 	struct state *state;
 	const void *bytes;
@@ -71,18 +71,18 @@ static void adopt_registry(struct keep_lab *k)
 }
 
 /* The next daemon, whose NICs are as new. */
-static void restart_without_sessions(struct keep_lab *k)
+static void restart_without_sessions(struct save_lab *k)
 {
-	keep_lab_restart(k, NULL, 0);
+	save_lab_restart(k, NULL, 0);
 	adopt_registry(k);
 }
 
 /* Also of NICs that nobody has a context of, who could keep it. */
 TEST(port_that_was_taken_down_stays_down)
 {
-	struct keep_lab k = {.blocks = false};
+	struct save_lab k = {.blocks = false};
 
-	keep_lab_init(&k, 100);
+	save_lab_init(&k, 100);
 	set_port(&k, "fake0", NIC_PORT_DOWN);
 	set_port(&k, "fake1", NIC_PORT_DOWN);
 	set_port(&k, "fake0", NIC_PORT_ACTIVE);
@@ -94,19 +94,19 @@ TEST(port_that_was_taken_down_stays_down)
 	set_port(&k, "fake1", NIC_PORT_ACTIVE);
 	restart_without_sessions(&k);
 	ASSERT_EQ(k.lab.nics[1].port_set, 0);
-	keep_lab_deinit(&k);
+	save_lab_deinit(&k);
 }
 
 /* Through daemons that do not have the NIC, to one that has it from the start and to one that gets it later. */
 TEST(port_of_a_nic_that_was_missing_stays_down)
 {
-	struct keep_lab k = {.blocks = false};
+	struct save_lab k = {.blocks = false};
 	struct fake_nic later;
 
-	keep_lab_init(&k, 100);
+	save_lab_init(&k, 100);
 	set_port(&k, "fake1", NIC_PORT_DOWN);
 	for (int i = 0; i < 2; i++) {
-		keep_lab_restart(&k, NULL, 0);
+		save_lab_restart(&k, NULL, 0);
 		snprintf(k.lab.registry.nics[1].info.name, NIC_NAME_BYTES, "other");
 		adopt_registry(&k);
 		ASSERT_EQ(k.lab.nics[1].port_set, 0);
@@ -119,5 +119,5 @@ TEST(port_of_a_nic_that_was_missing_stays_down)
 	later.base.ops->close(&later.base);
 	restart_without_sessions(&k);
 	ASSERT_EQ(k.lab.nics[1].port_set, NIC_PORT_DOWN);
-	keep_lab_deinit(&k);
+	save_lab_deinit(&k);
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random lives of a session, with a daemon that dies in between: what is kept after an adoption is what was kept before. */
+/* Random lives of a session, with a daemon that dies in between: the state saved after an import is the one saved before. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/unit/session/keep-lab.h"
+#include "tests/unit/session/save-lab.h"
 #include "tests/lib/test.h"
 
 #define HANDLES 24
 #define MEMORIES 3 /* that several regions may be of */
 
 struct life {
-	struct keep_lab k;
+	struct save_lab k;
 	struct pair a;
 	uint64_t id;
 	unsigned int seed;
@@ -158,16 +158,16 @@ static void die_and_go_on(struct life *life)
 	size_t n_before, n_after;
 	void *before, *after;
 
-	before = keep_lab_state(&life->k, life->id, &n_before);
-	keep_lab_restart(&life->k, pairs, 1);
-	ASSERT_OK(keep_lab_adopt(&life->k, life->id, &life->a.session));
+	before = save_lab_state(&life->k, life->id, &n_before);
+	save_lab_restart(&life->k, pairs, 1);
+	ASSERT_OK(save_lab_adopt(&life->k, life->id, &life->a.session));
 	life->a.session->owner = &life->a;
 	save_all(life->a.session);
-	after = keep_lab_state(&life->k, life->id, &n_after);
+	after = save_lab_state(&life->k, life->id, &n_after);
 	ASSERT_EQ(n_before, n_after);
 	ASSERT_EQ(memcmp(before, after, n_before), 0);
 	ASSERT_EQ(memcmp(&total, &life->k.lab.registry.quota.total, sizeof(total)), 0);
-	/* Every descriptor that is kept was asked for. */
+	/* The import asked for every saved descriptor. */
 	for (unsigned int i = 0; i < life->k.n; i++)
 		ASSERT(!life->k.kept[i].claimed || strcmp(life->k.kept[i].name, SAVE_REGISTRY) == 0);
 	ASSERT_EQ(life->k.n, n_names);
@@ -180,8 +180,8 @@ static void live(unsigned int seed, unsigned int n)
 	static struct life life;
 
 	life = (struct life){.seed = seed, .k.blocks = seed % 2};
-	keep_lab_init(&life.k, 10000);
-	keep_lab_hello(&life.a, &life.k);
+	save_lab_init(&life.k, 10000);
+	save_lab_hello(&life.a, &life.k);
 	life.id = life.a.session->id;
 	for (unsigned int i = 0; i < MEMORIES; i++)
 		life.memories[i] = raw_memfd(65536);
@@ -193,7 +193,7 @@ static void live(unsigned int seed, unsigned int n)
 			die_and_go_on(&life);
 	}
 	pair_deinit(&life.a);
-	keep_lab_deinit(&life.k);
+	save_lab_deinit(&life.k);
 	for (unsigned int i = 0; i < MEMORIES; i++)
 		close(life.memories[i]);
 }
