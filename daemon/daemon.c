@@ -30,8 +30,8 @@
 #include "daemon/node/nic-hotplug.h"
 #include "daemon/node/nics.h"
 #include "daemon/node/node.h"
-#include "daemon/node/node-watch.h"
-#include "daemon/node/seek.h"
+#include "daemon/node/redraw.h"
+#include "daemon/node/watch.h"
 #include "daemon/porter-watch.h"
 #include "daemon/porter/zygote.h"
 #include "daemon/restart/resume.h"
@@ -73,14 +73,14 @@ struct daemon {
 	bool have_registry;
 	struct registry registry;
 	struct node_map *node_map; /* NULL: none could be made */
-	struct node_watch *node_watch; /* NULL: no NIC is of the map */
+	struct redraw *redraw; /* NULL: no NIC is of the map */
 	struct workers *workers;
 	struct ctx_pool *ctx_pool; /* NULL: no NIC blocks */
 	struct nics nics;
 	struct nic_hotplug *hotplug; /* NULL: NICs are the daemon's own */
 	struct turns *turns;
 	struct list clients; /* struct client.link, owned */
-	struct seek seek;
+	struct node_watch node_watch;
 	struct manager_store *store; /* NULL: sessions end with the daemon */
 	bool is_wrong; /* the start failed by its settings */
 	bool ran; /* the start succeeded */
@@ -410,14 +410,14 @@ static int make_ctx_pool(struct daemon *daemon)
 	return 0;
 }
 
-static int make_node_watch(struct daemon *daemon)
+static int make_redraw(struct daemon *daemon)
 {
-	return node_watch_new(daemon->loop, &daemon->registry, daemon->node_map, &daemon->node_watch);
+	return redraw_new(daemon->loop, &daemon->registry, daemon->node_map, &daemon->redraw);
 }
 
-static int make_seek(struct daemon *daemon)
+static int make_node_watch(struct daemon *daemon)
 {
-	return seek_init(&daemon->seek, daemon->loop, &daemon->registry);
+	return node_watch_init(&daemon->node_watch, daemon->loop, &daemon->registry, daemon->redraw);
 }
 
 static void on_found(void *arg)
@@ -431,14 +431,14 @@ static int make_nic_hotplug(struct daemon *daemon)
 {
 	const struct nic_hotplug_attr attr = {
 		.nics = &daemon->nics,
-		.seek = &daemon->seek,
+		.watch = &daemon->node_watch,
 		.node_map = daemon->node_map,
 		.opened = on_activity,
 		.arg = daemon,
 	};
 
-	daemon->seek.found = on_found;
-	daemon->seek.found_arg = daemon;
+	daemon->node_watch.found = on_found;
+	daemon->node_watch.found_arg = daemon;
 	return nic_hotplug_new(&attr, &daemon->hotplug);
 }
 
@@ -514,8 +514,8 @@ static int (*const births[])(struct daemon *daemon) = {
 	resume_sessions,
 	set_policy,
 	make_ctx_pool,
+	make_redraw,
 	make_node_watch,
-	make_seek,
 	make_nic_hotplug,
 	make_service,
 	begin_accepting,
@@ -601,15 +601,15 @@ struct daemon *daemon_free(struct daemon *daemon)
 		if (!session_is_saved(client->session) || client->session->ended)
 			client_free(client);
 	ctx_pool_stop(daemon->ctx_pool);
-	node_watch_stop(daemon->node_watch);
+	redraw_stop(daemon->redraw);
 	nic_hotplug_stop(daemon->hotplug);
 	finish_work(daemon);
 	if (!list_empty(&daemon->clients))
 		leave(daemon);
 	daemon->turns = turns_free(daemon->turns);
 	daemon->ctx_pool = ctx_pool_free(daemon->ctx_pool);
-	daemon->node_watch = node_watch_free(daemon->node_watch);
-	seek_deinit(&daemon->seek);
+	node_watch_deinit(&daemon->node_watch);
+	daemon->redraw = redraw_free(daemon->redraw);
 	daemon->accept = accept_free(daemon->accept);
 	daemon->hotplug = nic_hotplug_free(daemon->hotplug);
 	nics_deinit(&daemon->nics);

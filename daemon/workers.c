@@ -2,7 +2,7 @@
 /*
  * Threads that run works for the control thread. Works wait in one list to run, and in a second one for their done().
  *
- * Each session, NIC and watch of the daemon (node-watch, nic-hotplug, ctx-pool) has at most one work here, which bounds the
+ * Each session, NIC and watch of the daemon (redraw, nic-hotplug, ctx-pool) has at most one work here, which bounds the
  * first list. Owners keep their works; this module allocates nothing for them. Signals go to the control thread.
  *
  * Work that waits for firmware has a fixed number of threads (`worker-threads`). A uid or tenant with many sessions gets no more

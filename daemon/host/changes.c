@@ -3,6 +3,8 @@
  * Fingerprints of everything that may change on a machine while the daemon runs. They read names and owners of files only and
  * call no driver. Keeps nothing; any thread.
  */
+#include "daemon/host/changes.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -82,7 +84,7 @@ static uint64_t hash_device(int folder, const char *nic)
 	return sum;
 }
 
-uint64_t host_fingerprint(const char *sysfs, const char *procfs)
+uint64_t changes_of_machine(const char *sysfs, const char *procfs)
 {
 	_cleanup_close_ int sys = open_root(sysfs), proc = open_root(procfs);
 	const uint64_t sums[] = {
@@ -96,7 +98,7 @@ uint64_t host_fingerprint(const char *sysfs, const char *procfs)
 	return hash_bytes(sums, sizeof(sums));
 }
 
-uint64_t host_file_fingerprint(const char *path)
+uint64_t changes_of_file(const char *path)
 {
 	uint64_t facts[4] = {0};
 	struct stat st;

@@ -164,14 +164,30 @@ struct host_watch;
 
 struct host_watch_attr {
 	const char *sysfs;
-	uint64_t interval_nsec; /* between two looks */
+	const char *procfs;
+	const char *file; /* describes the machine, in place of sysfs and procfs; NULL: none does */
+	uint64_t scan_nsec; /* between two scans for unmanaged devices */
+	uint64_t machine_nsec; /* between two looks for changes of the machine; 0: it does not look for them */
 	unsigned int n_managed;
 	const struct host_managed *managed; /* borrowed during the call */
 };
 
-/* Whether the kernel has RDMA; without, there is nothing to watch. Never blocks. */
+/* Everything is the newest state; earlier ones that nobody took are dropped. */
+struct host_news {
+	struct host_list *list; /* of unmanaged devices, to be freed by the caller; NULL: as before */
+	/*
+	 * One of these has changed: PCI functions, RDMA devices, the bonds and bridges of their interfaces, the owner of their product
+	 * data, GPUs that NVIDIA's driver has; or the file. States and rates of ports do not count.
+	 */
+	bool is_machine_changed;
+};
+
+/* Whether the kernel has RDMA; without, there are no unmanaged devices. Never blocks. */
 bool host_watch_wanted(const char *sysfs);
-/* A thread that scans; it finds out active_mtu_bytes too. -ENOMEM, -EMFILE, or what pthread_create says. */
+/*
+ * A thread that scans and looks for changes from this call on; it finds out active_mtu_bytes too. -ENOMEM, -EMFILE, or what
+ * pthread_create says.
+ */
 int host_watch_new(const struct host_watch_attr *attr, struct host_watch **ret_watch);
 /* One more that a backend manages, from the next look on. At most HOST_LIST_MAX with those of before; the rest is reported. */
 void host_watch_manage(struct host_watch *watch, const struct host_managed *managed);
@@ -179,8 +195,8 @@ void host_watch_manage(struct host_watch *watch, const struct host_managed *mana
 struct host_watch *host_watch_free(struct host_watch *watch);
 /* Readable while host_watch_take() has something; the watch's own. */
 int host_watch_fd(const struct host_watch *watch);
-/* The newest list, to be freed by the caller, when something has changed; else NULL. Never blocks for longer than a copy. */
-struct host_list *host_watch_take(struct host_watch *watch);
+/* Returns the changes since the last call. Never blocks for longer than a copy. */
+void host_watch_take(struct host_watch *watch, struct host_news *ret_news);
 
 /* ---- which address a port uses --------------------------------------------------------------------------------------- */
 
@@ -241,15 +257,8 @@ struct host_gpu {
 /* At most `max` GPUs; returns how many. 0 where there is no library. The library is loaded for the call alone. */
 unsigned int host_ask_nvml(const char *library, struct host_gpu *gpus, unsigned int max);
 
-/* ---- changes, without asking a driver: the control thread may call these ------------------------------------------------ */
+/* ---- GPUs, without asking a driver: the control thread may call these ---------------------------------------------------- */
 
-/*
- * A hash of what may change while the daemon runs: PCI functions, RDMA devices, the bonds and bridges of their interfaces,
- * the owner of their product data, and GPUs that NVIDIA's driver has.
- */
-uint64_t host_fingerprint(const char *sysfs, const char *procfs);
-/* A fingerprint of one file: its identity, its size and the time of its last write. */
-uint64_t host_file_fingerprint(const char *path);
 /* Whether sysfs shows a display controller or an accelerator at this address. */
 bool host_sees_gpu(const char *sysfs, const char *pci);
 /* Whether NVIDIA's driver has exactly n_gpus GPUs and has split none into instances. */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that scans the host's RDMA devices and reports changes.
+ * The one watcher of this machine: a thread that scans its RDMA devices, compares fingerprints of all that the map of the node
+ * is made of, and reports changes.
  *
  * It polls, because the unit has neither netlink nor the host's network, and a process that waits for a device's own events
  * keeps the device open, which with some drivers delays its removal. The thread misses a device that comes and goes between
  * two looks. It leaves managed devices alone.
  *
- * The thread owns `last`; `news` changes hands under the lock. A thread that hangs in the kernel is abandoned and frees what
+ * The thread owns `last`, `seen` and the times; `news` changes hands under the lock. A thread that hangs in the kernel is abandoned and frees what
  * it uses when it returns.
  */
 #include <errno.h>
@@ -16,6 +17,7 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
+#include "daemon/host/changes.h"
 #include "daemon/host/host.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
@@ -25,8 +27,8 @@
 #define END_NSEC (2 * NSEC_PER_SEC)
 
 struct host_watch {
-	char *sysfs;
-	uint64_t interval_nsec;
+	char *sysfs, *procfs, *file;
+	uint64_t scan_nsec, machine_nsec;
 	int event_fd;
 	pthread_t thread;
 	pthread_mutex_t lock; /* of what follows */
@@ -34,8 +36,11 @@ struct host_watch {
 	struct host_managed managed[HOST_LIST_MAX];
 	pthread_cond_t changed;
 	bool stop, ended, abandoned;
-	struct host_list *news; /* not taken yet */
-	struct host_list *last; /* the thread's own */
+	struct host_news news; /* not taken yet */
+	/* the thread's own */
+	struct host_list *last;
+	uint64_t seen; /* fingerprint of the machine at the last look */
+	uint64_t next_scan, next_machine; /* when they are due */
 };
 
 static struct host_watch *watch_destroy(struct host_watch *watch)
@@ -43,14 +48,16 @@ static struct host_watch *watch_destroy(struct host_watch *watch)
 	safe_close(watch->event_fd);
 	pthread_cond_destroy(&watch->changed);
 	pthread_mutex_destroy(&watch->lock);
-	free(watch->news);
+	free(watch->news.list);
 	free(watch->last);
+	free(watch->file);
+	free(watch->procfs);
 	free(watch->sysfs);
 	free(watch);
 	return NULL;
 }
 
-/* ---- one look ------------------------------------------------------------------------------------------------------- */
+/* ---- one scan ------------------------------------------------------------------------------------------------------- */
 
 static const struct host_nic *find_last(const struct host_watch *watch, const struct host_nic *nic)
 {
@@ -100,7 +107,7 @@ static unsigned int copy_managed(struct host_watch *watch, struct host_managed m
 	return n;
 }
 
-static void look(struct host_watch *watch, struct host_list *list)
+static void scan(struct host_watch *watch, struct host_list *list)
 {
 	struct host_managed managed[HOST_LIST_MAX];
 
@@ -121,14 +128,27 @@ static bool is_news(const struct host_watch *watch, const struct host_list *list
 	return !watch->last ? list->n > 0 || list->n_left_out > 0 : memcmp(watch->last, list, sizeof(*list)) != 0;
 }
 
-/* Without memory the next look reports. */
-static void look_and_tell(struct host_watch *watch)
+/* Takes the list, or NULL. */
+static void report(struct host_watch *watch, struct host_list *list, bool is_machine_changed)
+{
+	pthread_mutex_lock(&watch->lock);
+	if (list) {
+		free(watch->news.list);
+		watch->news.list = list;
+	}
+	watch->news.is_machine_changed |= is_machine_changed;
+	pthread_mutex_unlock(&watch->lock);
+	eventfd_write(watch->event_fd, 1);
+}
+
+/* Without memory the next scan reports. */
+static void scan_and_report(struct host_watch *watch)
 {
 	struct host_list *list = calloc(1, sizeof(*list)), *copy;
 
 	if (!list)
 		return;
-	look(watch, list);
+	scan(watch, list);
 	copy = is_news(watch, list) ? malloc(sizeof(*copy)) : NULL;
 	if (!copy) {
 		free(list);
@@ -137,22 +157,57 @@ static void look_and_tell(struct host_watch *watch)
 	memcpy(copy, list, sizeof(*copy));
 	free(watch->last);
 	watch->last = list;
-	pthread_mutex_lock(&watch->lock);
-	free(watch->news);
-	watch->news = copy;
-	pthread_mutex_unlock(&watch->lock);
-	eventfd_write(watch->event_fd, 1);
+	report(watch, copy, false);
+}
+
+/* ---- a look at the machine ------------------------------------------------------------------------------------------- */
+
+static uint64_t look(const struct host_watch *watch)
+{
+	return watch->file ? changes_of_file(watch->file) : changes_of_machine(watch->sysfs, watch->procfs);
+}
+
+static void look_and_report(struct host_watch *watch)
+{
+	uint64_t seen = look(watch);
+
+	if (seen != watch->seen)
+		report(watch, NULL, true);
+	watch->seen = seen;
+}
+
+/* ---- turns ------------------------------------------------------------------------------------------------------------ */
+
+/* Both times begin together, so that one turn serves both where one is a multiple of the other. */
+static bool is_due(uint64_t *next, uint64_t interval_nsec, uint64_t now)
+{
+	if (now < *next)
+		return false;
+	*next = nsec_add(*next, interval_nsec);
+	if (*next <= now)
+		*next = nsec_add(now, interval_nsec);
+	return true;
+}
+
+/* The look asks no driver, so it comes first: a driver that does not answer holds up the scan. */
+static void take_turn(struct host_watch *watch)
+{
+	uint64_t now = nsec_now();
+
+	if (is_due(&watch->next_machine, watch->machine_nsec, now))
+		look_and_report(watch);
+	if (is_due(&watch->next_scan, watch->scan_nsec, now))
+		scan_and_report(watch);
 }
 
 /* False: it is over. */
 static bool wait_for_turn(struct host_watch *watch)
 {
-	struct timespec until;
+	uint64_t next = watch->next_scan < watch->next_machine ? watch->next_scan : watch->next_machine;
+	const struct timespec until = nsec_to_timespec(next);
 	bool go_on;
 	int err = 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until = nsec_to_timespec(nsec_add(nsec_from_timespec(&until), watch->interval_nsec));
 	pthread_mutex_lock(&watch->lock);
 	while (!watch->stop && !err)
 		err = pthread_cond_timedwait(&watch->changed, &watch->lock, &until);
@@ -167,7 +222,7 @@ static void *watch_run(void *arg)
 	bool abandoned;
 
 	do {
-		look_and_tell(watch);
+		take_turn(watch);
 	} while (wait_for_turn(watch));
 	pthread_mutex_lock(&watch->lock);
 	watch->ended = true;
@@ -200,6 +255,23 @@ void host_watch_manage(struct host_watch *watch, const struct host_managed *mana
 	pthread_mutex_unlock(&watch->lock);
 }
 
+/* The changes of the machine count from here on. */
+static int copy_attr(struct host_watch *watch, const struct host_watch_attr *attr)
+{
+	watch->sysfs = strdup(attr->sysfs);
+	watch->procfs = attr->procfs ? strdup(attr->procfs) : NULL;
+	watch->file = attr->file ? strdup(attr->file) : NULL;
+	if (!watch->sysfs || !watch->procfs != !attr->procfs || !watch->file != !attr->file)
+		return -ENOMEM;
+	watch->scan_nsec = attr->scan_nsec;
+	watch->machine_nsec = attr->machine_nsec;
+	watch->next_scan = nsec_now();
+	watch->next_machine = attr->machine_nsec ? nsec_add(watch->next_scan, attr->machine_nsec) : UINT64_MAX;
+	if (attr->machine_nsec)
+		watch->seen = look(watch);
+	return 0;
+}
+
 int host_watch_new(const struct host_watch_attr *attr, struct host_watch **ret_watch)
 {
 	struct host_watch *watch = calloc(1, sizeof(*watch));
@@ -209,11 +281,9 @@ int host_watch_new(const struct host_watch_attr *attr, struct host_watch **ret_w
 		return -ENOMEM;
 	init_locks(watch);
 	watch->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	watch->interval_nsec = attr->interval_nsec;
-	watch->sysfs = strdup(attr->sysfs);
 	for (unsigned int i = 0; i < attr->n_managed; i++)
 		host_watch_manage(watch, &attr->managed[i]);
-	r = watch->event_fd < 0 ? -EMFILE : !watch->sysfs ? -ENOMEM : 0;
+	r = watch->event_fd < 0 ? -EMFILE : copy_attr(watch, attr);
 	if (r == 0)
 		r = thread_start(&watch->thread, STACK_BYTES, NULL, watch_run, watch);
 	if (r < 0) {
@@ -259,14 +329,13 @@ int host_watch_fd(const struct host_watch *watch)
 	return watch->event_fd;
 }
 
-struct host_list *host_watch_take(struct host_watch *watch)
+void host_watch_take(struct host_watch *watch, struct host_news *ret_news)
 {
-	struct host_list *news;
 	eventfd_t n;
 
 	eventfd_read(watch->event_fd, &n);
 	pthread_mutex_lock(&watch->lock);
-	news = take_ptr(watch->news);
+	*ret_news = watch->news;
+	watch->news = (struct host_news){0};
 	pthread_mutex_unlock(&watch->lock);
-	return news;
 }

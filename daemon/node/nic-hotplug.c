@@ -2,7 +2,7 @@
 /*
  * Opens NICs that were plugged in, bound to their driver or given to this machine after the daemon's start.
  *
- * seek.c finds them. A worker opens them, one attempt at a time, because opening sends commands. Only NICs of the mlx5 backend
+ * watch.c reports them. A worker opens them, one attempt at a time, because opening sends commands. Only NICs of the mlx5 backend
  * are opened, never on a daemon with soft NICs: those stand for hardware that the machine lacks.
  *
  * A NIC's device node, permissions and addresses appear after its entry in sysfs, and then udev renames it. So the first attempt
@@ -28,7 +28,7 @@
 #include "daemon/node/ctx-pool.h"
 #include "daemon/node/nics.h"
 #include "daemon/node/node.h"
-#include "daemon/node/seek.h"
+#include "daemon/node/watch.h"
 #include "daemon/session/monitor.h"
 #include "daemon/session/node-map.h"
 #include "daemon/session/unmanaged.h"
@@ -130,7 +130,7 @@ static void take(struct nic_hotplug *hotplug, struct nic *nic, const struct nic_
 	    nics_add(hotplug->attr.nics, nic, info) < 0)
 		return;
 	nic->ops->resume(nic);
-	seek_manage(hotplug->attr.seek, info);
+	node_watch_manage(hotplug->attr.watch, info);
 	unmanaged_forget(registry, &registry->nics[registry->n_nics - 1]);
 }
 

@@ -4,14 +4,13 @@
 #define SHMEMD_NIC_HOTPLUG_H
 
 struct nic_hotplug;
-struct host_watch;
 struct nics;
 struct node_map;
-struct seek;
+struct node_watch;
 
 struct nic_hotplug_attr {
 	struct nics *nics; /* open; borrowed, as all here */
-	struct seek *seek; /* who finds them */
+	struct node_watch *watch; /* finds them */
 	struct node_map *node_map; /* or NULL */
 	void (*opened)(void *arg); /* there are more NICs than before */
 	void *arg;

@@ -20,6 +20,11 @@
 #include "daemon/session/node-map.h"
 #include "daemon/session/registry.h"
 #include "daemon/topo/topo.h"
+#include "proto/base/nsec.h"
+
+#define LOOK_NSEC (2 * NSEC_PER_SEC)
+#define SCAN_NSEC (1 * NSEC_PER_SEC)
+#define NAMED_NSEC (50 * NSEC_PER_MSEC) /* for a developer's file or tree: reading it sends no firmware command */
 
 const char *node_named_file(void)
 {
@@ -47,6 +52,16 @@ const char *node_procfs(void)
 	const char *tree = getenv("SHMEMD_PROCFS");
 
 	return tree && tree[0] == '/' ? tree : "/proc";
+}
+
+uint64_t node_look_nsec(void)
+{
+	return node_named_file() || node_named_tree() ? NAMED_NSEC : LOOK_NSEC;
+}
+
+uint64_t node_scan_nsec(void)
+{
+	return node_named_tree() ? NAMED_NSEC : SCAN_NSEC;
 }
 
 /* Any thread may read the machine again after a change. A defect is logged if it differs from the last one. */

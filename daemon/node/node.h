@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking at the node: its GPUs and NICs, before the first session and whenever they come and go (node-watch.h). */
+/* Looking at the node: its GPUs and NICs, before the first session and whenever they come and go (watch.h). */
 #ifndef SHMEMD_NODE_H
 #define SHMEMD_NODE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct node_map;
 struct registry;
@@ -26,5 +27,7 @@ const char *node_named_file(void); /* of SHMEMD_TOPOLOGY, or NULL */
 const char *node_named_tree(void); /* of SHMEMD_SYSFS, or NULL */
 const char *node_sysfs(void);
 const char *node_procfs(void); /* SHMEMD_PROCFS, or "/proc" */
+uint64_t node_look_nsec(void); /* between two looks for changes of the machine */
+uint64_t node_scan_nsec(void); /* between two scans for unmanaged NICs */
 
 #endif

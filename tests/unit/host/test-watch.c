@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread that looks at the host's RDMA devices, on a tree that the test changes. */
+/* The watch of the machine, on a tree that the test changes. */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/host/host.h"
 #include "proto/base/nsec.h"
+#include "tests/lib/machine-tree.h"
 #include "tests/lib/sysfs-tree.h"
 #include "tests/lib/test.h"
 
@@ -26,7 +28,7 @@ static void scene_init(struct scene *s)
 static void scene_watch(struct scene *s, const struct host_managed *driven, unsigned int n)
 {
 	const struct host_watch_attr attr = {
-		.sysfs = s->tree.root, .interval_nsec = 5 * NSEC_PER_MSEC, .n_managed = n, .managed = driven};
+		.sysfs = s->tree.root, .scan_nsec = 5 * NSEC_PER_MSEC, .n_managed = n, .managed = driven};
 
 	ASSERT_OK(host_watch_new(&attr, &s->watch));
 }
@@ -45,17 +47,18 @@ static void wait_for(struct scene *s, unsigned int n, const char *first, enum ho
 
 	while (nsec_now() < end) {
 		struct pollfd poll_fd = {.fd = host_watch_fd(s->watch), .events = POLLIN};
-		struct host_list *news;
+		struct host_news news;
 
 		if (poll(&poll_fd, 1, LIMIT_MSEC) != 1)
 			break;
-		news = host_watch_take(s->watch);
-		if (!news)
+		host_watch_take(s->watch, &news);
+		ASSERT(!news.is_machine_changed);
+		if (!news.list)
 			continue;
 		free(s->list);
-		s->list = news;
-		if (news->n == n && (!n || (strcmp(news->nics[0].name, first) == 0 && news->nics[0].state == state &&
-					    news->nics[0].n_gids == n_gids)))
+		s->list = news.list;
+		if (s->list->n == n && (!n || (strcmp(s->list->nics[0].name, first) == 0 && s->list->nics[0].state == state &&
+					       s->list->nics[0].n_gids == n_gids)))
 			return;
 	}
 	test_fail(TEST_WHERE, "not told of %u NICs with %s first", n, first);
@@ -149,6 +152,106 @@ TEST(mtu_is_what_the_interface_leaves_room_for)
 	scene_deinit(&s);
 }
 
+/* ---- changes of the machine ---------------------------------------------------------------------------------------- */
+
+#define PCI_PATH "pci0000:00/0000:00:00.0"
+#define LOOK_NSEC (5 * NSEC_PER_MSEC)
+
+struct machine_scene {
+	struct machine_tree tree;
+	struct host_watch *watch;
+};
+
+static void machine_init(struct machine_scene *s, const char *file)
+{
+	struct host_watch_attr attr = {.file = file, .scan_nsec = UINT64_MAX, .machine_nsec = LOOK_NSEC};
+
+	machine_tree_init(&s->tree, 1);
+	attr.sysfs = s->tree.sys;
+	attr.procfs = s->tree.proc;
+	ASSERT_OK(host_watch_new(&attr, &s->watch));
+}
+
+static void machine_deinit(struct machine_scene *s)
+{
+	host_watch_free(s->watch);
+	machine_tree_deinit(&s->tree);
+}
+
+/* Several reports are possible, since a device appears in steps. */
+static void expect_change(struct machine_scene *s)
+{
+	struct pollfd poll_fd = {.fd = host_watch_fd(s->watch), .events = POLLIN};
+	struct host_news news = {0};
+
+	while (!news.is_machine_changed) {
+		ASSERT_EQ(poll(&poll_fd, 1, LIMIT_MSEC), 1);
+		host_watch_take(s->watch, &news);
+		free(news.list);
+	}
+}
+
+/* The watch has reported all earlier changes once a hundred looks find none. */
+static void drain(struct machine_scene *s)
+{
+	struct pollfd poll_fd = {.fd = host_watch_fd(s->watch), .events = POLLIN};
+	struct host_news news;
+
+	while (poll(&poll_fd, 1, (int)(100 * LOOK_NSEC / NSEC_PER_MSEC)) == 1) {
+		host_watch_take(s->watch, &news);
+		free(news.list);
+	}
+}
+
+/* Nothing is reported in twenty looks. */
+static void expect_quiet(struct machine_scene *s)
+{
+	struct pollfd poll_fd = {.fd = host_watch_fd(s->watch), .events = POLLIN};
+
+	ASSERT_EQ(poll(&poll_fd, 1, (int)(20 * LOOK_NSEC / NSEC_PER_MSEC)), 0);
+}
+
+TEST(changes_of_the_machine_are_reported_and_states_of_ports_are_not)
+{
+	struct machine_nic nic = {.path = PCI_PATH, .name = "mlx5_0", .gbps = 100};
+	struct machine_scene s;
+
+	machine_init(&s, NULL);
+	drain(&s);
+	machine_tree_pci(&s.tree, PCI_PATH, 0x020700, 0x15b3, 0);
+	expect_change(&s);
+	drain(&s);
+	machine_tree_nic(&s.tree, &nic);
+	expect_change(&s);
+	drain(&s);
+	sysfs_tree_put(&s.tree.files, "sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
+	expect_quiet(&s);
+	machine_tree_unplug(&s.tree, PCI_PATH, "mlx5_0");
+	expect_change(&s);
+	machine_deinit(&s);
+}
+
+TEST(a_file_that_describes_the_machine_replaces_it)
+{
+	char path[] = "/tmp/shmemd-watch-XXXXXX";
+	int fd = mkstemp(path);
+	struct machine_scene s;
+
+	ASSERT_GE(fd, 0);
+	machine_init(&s, path);
+	ASSERT_EQ(write(fd, "changed", 7), 7);
+	expect_change(&s);
+	drain(&s);
+	machine_tree_pci(&s.tree, PCI_PATH, 0x020700, 0x15b3, 0);
+	expect_quiet(&s);
+	ASSERT_OK(unlink(path));
+	expect_change(&s);
+	close(fd);
+	machine_deinit(&s);
+}
+
+/* ---- the end --------------------------------------------------------------------------------------------------------- */
+
 TEST(a_watch_that_sleeps_ends_at_once)
 {
 	struct scene s;
@@ -156,7 +259,7 @@ TEST(a_watch_that_sleeps_ends_at_once)
 
 	scene_init(&s);
 	sysfs_tree_add_rxe(&s.tree, "rxe0", "veth0", 1);
-	ASSERT_OK(host_watch_new(&(struct host_watch_attr){.sysfs = s.tree.root, .interval_nsec = UINT64_MAX}, &s.watch));
+	ASSERT_OK(host_watch_new(&(struct host_watch_attr){.sysfs = s.tree.root, .scan_nsec = UINT64_MAX}, &s.watch));
 	wait_for(&s, 1, "rxe0", HOST_STATE_ACTIVE, 2);
 	began = nsec_now();
 	s.watch = host_watch_free(s.watch);
