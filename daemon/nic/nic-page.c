@@ -9,11 +9,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "daemon/nic/nic.h"
 #include "proto/base/cleanup.h"
@@ -21,7 +18,6 @@
 
 #define NAME "shmemd-nic-page"
 #define SAVED_MODE 0600
-#define TIMER_SLACK_NSEC 1000u
 
 /* ---- the page ------------------------------------------------------------------------------------------------------------ */
 
@@ -105,12 +101,6 @@ void nic_page_deinit(struct nic_page *page)
 
 /* ---- the thread ---------------------------------------------------------------------------------------------------------- */
 
-/* The default slack of 50 us would be added to every sleep of that kind. */
-void nic_sleep_init(void)
-{
-	prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NSEC);
-}
-
 void nic_page_beat(const struct nic_page *page)
 {
 	__atomic_store_n(&page->told->heartbeat_nsec, nsec_now(), __ATOMIC_RELAXED);
@@ -122,15 +112,4 @@ void nic_page_set_asleep(const struct nic_page *page, bool asleep)
 	__atomic_exchange_n(&page->told->asleep, asleep, __ATOMIC_SEQ_CST);
 	/* Before the last look at doorbells and dbrecs; pairs with the client's fence after ringing. */
 	__sync_synchronize();
-}
-
-/* epoll_wait counts milliseconds; older kernels know nothing finer. */
-void nic_sleep(int epoll_fd, uint64_t nsec)
-{
-	struct epoll_event events[16];
-	struct timespec ts = nsec_to_timespec(nsec);
-	int ms = nsec == NIC_SLEEP_FOR_EVER ? -1 : (int)(nsec / NSEC_PER_MSEC % INT32_MAX + 1);
-
-	if (epoll_pwait2(epoll_fd, events, 16, nsec == NIC_SLEEP_FOR_EVER ? NULL : &ts, NULL) < 0 && errno == ENOSYS)
-		epoll_wait(epoll_fd, events, 16, ms);
 }

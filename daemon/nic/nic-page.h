@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The NIC page, which every client of a NIC reads and the NIC's thread alone writes, and how that thread sleeps.
+ * The NIC page, which every client of a NIC reads and the NIC's thread alone writes.
  *
  * Clients look there whether they must wake the thread. One that goes to sleep says so first, then looks once more at all that
  * clients may have rung before they saw it, and only then sleeps.
@@ -12,10 +12,6 @@
 #include <stdint.h>
 
 #include <shmd/abi/doorbell.h>
-
-/* How long a thread that finds nothing spins, for who rings again at once, before it lets others run. */
-#define NIC_SPIN_NSEC 1000u
-#define NIC_SLEEP_FOR_EVER UINT64_MAX
 
 struct nic_page {
 	int fd; /* owned; for the next process. -1: the page ends with this one */
@@ -35,16 +31,9 @@ void nic_page_deinit(struct nic_page *page);
 
 /* The NIC's thread: */
 
-/* Once, before all others. */
-void nic_sleep_init(void);
 /* It lives. */
 void nic_page_beat(const struct nic_page *page);
 /* It lives, and is about to sleep or back. Doorbells rung before clients saw it are visible when this returns. */
 void nic_page_set_asleep(const struct nic_page *page, bool asleep);
-/*
- * Until somebody wakes it, or for so long. Descriptors in the set are watched edge-triggered and never read: clients have most
- * of them too, and can wake in vain and nothing else.
- */
-void nic_sleep(int epoll_fd, uint64_t nsec);
 
 #endif

@@ -38,8 +38,8 @@ int soft_ctx_saved_fds(struct nic_ctx *base, struct nic_saved_fds *ret_saved)
 	*ret_saved = (struct nic_saved_fds){
 		.n = N_SAVED,
 		.fds = {
-			[SAVED_DOORBELL] = ctx->base.doorbell.page_fd,
-			[SAVED_WAKE] = ctx->base.doorbell.wake_fd,
+			[SAVED_DOORBELL] = ctx->page.fd,
+			[SAVED_WAKE] = ctx->page.wake_fd,
 			[SAVED_NIC_PAGE] = ctx->exec->nic_page.fd,
 			[SAVED_LEDGER] = ctx->ledger_fd,
 		},
@@ -104,7 +104,7 @@ static bool run_leave(struct soft_exec *exec, struct soft_call *base)
 {
 	struct soft_ctx *ctx = container_of(base, struct leave_call, call)->ctx;
 
-	ctx->quiesced = true;
+	doorbell_page_silence(&ctx->page);
 	if (ctx->ledger)
 		engine_ledger_leave(ctx->ledger);
 	/* A DCI would say good-bye to its DCT. */
@@ -159,21 +159,9 @@ static int check_attr(const struct soft_nic *nic, const struct nic_import_attr *
 
 static int import_pages(struct soft_ctx *ctx, const struct nic_saved_fds *fds)
 {
-	struct nic_doorbell *doorbell = &ctx->base.doorbell;
-	int r;
+	int r = doorbell_page_adopt(&ctx->page, fds->fds[SAVED_DOORBELL], fds->fds[SAVED_WAKE], &ctx->base.doorbell);
 
-	doorbell->mode = NIC_DOORBELL_CPU;
-	doorbell->register_offset = SHMD_DB_SEND_OFFSET;
-	doorbell->nic_page_fd = ctx->exec->nic_page.client_fd;
-	r = soft_map_adopt(fds->fds[SAVED_DOORBELL], SHMD_DB_PAGE_BYTES, &ctx->page_map, &doorbell->page_fd);
-	if (r < 0)
-		return r;
-	ctx->doorbell = (uint64_t *)(ctx->page_map.data + SHMD_DB_SEND_OFFSET);
-	r = soft_map_adopt(fds->fds[SAVED_LEDGER], soft_ledger_bytes(), &ctx->ledger_map, &ctx->ledger_fd);
-	if (r < 0)
-		return r;
-	doorbell->wake_fd = fcntl(fds->fds[SAVED_WAKE], F_DUPFD_CLOEXEC, 3);
-	return doorbell->wake_fd < 0 ? -errno : 0;
+	return r < 0 ? r : soft_map_adopt(fds->fds[SAVED_LEDGER], soft_ledger_bytes(), &ctx->ledger_map, &ctx->ledger_fd);
 }
 
 static int import_mr(struct soft_ctx *ctx, const struct soft_record_mr *mr, int fd)

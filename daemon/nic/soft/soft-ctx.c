@@ -7,11 +7,8 @@
 #include "daemon/nic/soft/soft.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <time.h>
 
 #include "proto/base/assert.h"
@@ -24,7 +21,7 @@
 struct ctx_call {
 	struct soft_call call; /* first: soft-call.c frees it */
 	struct soft_ctx *ctx;
-	struct soft_qp *at; /* next QP of a walk over ctx->qps; NULL: not begun */
+	struct soft_qp *at; /* next QP of a walk over all of the context; NULL: not begun */
 	uint32_t n_left;
 	struct nic_counters counters;
 };
@@ -35,11 +32,9 @@ struct soft_ctx *soft_ctx_free(struct soft_ctx *ctx)
 {
 	if (!ctx)
 		return NULL;
-	soft_map_deinit(&ctx->page_map);
+	doorbell_page_deinit(&ctx->page);
 	soft_map_deinit(&ctx->ledger_map);
 	safe_close(ctx->ledger_fd);
-	safe_close(ctx->base.doorbell.page_fd);
-	safe_close(ctx->base.doorbell.wake_fd);
 	soft_exec_put(ctx->exec);
 	free(ctx);
 	return NULL;
@@ -62,7 +57,7 @@ static bool is_taken(const struct soft_exec *exec, uint32_t pdn)
 {
 	const struct soft_ctx *ctx;
 
-	list_for_each_entry(ctx, &exec->ctxs, link)
+	list_for_each_entry(ctx, &exec->poll.pages, page.link)
 		if (ctx->pdn == pdn)
 			return true;
 	return false;
@@ -70,24 +65,19 @@ static bool is_taken(const struct soft_exec *exec, uint32_t pdn)
 
 static int attach(struct soft_exec *exec, struct soft_ctx *ctx)
 {
-	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
-	int r;
+	int r = 0;
 
 	if (is_taken(exec, ctx->pdn))
 		return -EINVAL;
-	if (ctx->ledger_map.base) {
+	if (ctx->ledger_map.base)
 		r = engine_ledger_new(exec->engine, ctx->ledger_map.base, ctx->ledger_map.bytes, &ledger_limits,
 				      &ctx->ledger);
-		if (r < 0)
-			return r;
-	}
-	if (epoll_ctl(exec->epoll_fd, EPOLL_CTL_ADD, ctx->base.doorbell.wake_fd, &ev) < 0) {
-		r = -errno;
-		ctx->ledger = engine_ledger_free(ctx->ledger);
+	if (r < 0)
 		return r;
-	}
-	list_add_tail(&exec->ctxs, &ctx->link);
-	return 0;
+	r = doorbell_page_attach(&ctx->page);
+	if (r < 0)
+		ctx->ledger = engine_ledger_free(ctx->ledger);
+	return r;
 }
 
 static bool run_attach(struct soft_exec *exec, struct soft_call *call)
@@ -103,32 +93,14 @@ int soft_ctx_attach(struct soft_ctx *ctx)
 	return soft_call(ctx->exec, &call.call);
 }
 
-/* The client holds the wake descriptor too, so closing ours would not end the watch. */
 static bool run_detach(struct soft_exec *exec, struct soft_call *call)
 {
 	struct soft_ctx *ctx = container_of(call, struct ctx_call, call)->ctx;
 
-	assert_bug(ctx->n_qps == 0);
-	epoll_ctl(exec->epoll_fd, EPOLL_CTL_DEL, ctx->base.doorbell.wake_fd, NULL);
+	assert_bug(ctx->page.n_queues == 0);
+	doorbell_page_detach(&ctx->page);
 	ctx->ledger = engine_ledger_free(ctx->ledger);
-	list_del(&ctx->link);
 	return true;
-}
-
-static int ctx_make_doorbell(struct soft_ctx *ctx)
-{
-	struct nic_doorbell *doorbell = &ctx->base.doorbell;
-	int r;
-
-	doorbell->mode = NIC_DOORBELL_CPU;
-	doorbell->register_offset = SHMD_DB_SEND_OFFSET;
-	doorbell->nic_page_fd = ctx->exec->nic_page.client_fd;
-	r = soft_map_create("shmemd-doorbell", SHMD_DB_PAGE_BYTES, &ctx->page_map, &doorbell->page_fd);
-	if (r < 0)
-		return r;
-	ctx->doorbell = (uint64_t *)(ctx->page_map.data + SHMD_DB_SEND_OFFSET);
-	doorbell->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return doorbell->wake_fd < 0 ? -errno : 0;
 }
 
 /* New ones come behind those of a former process, too. */
@@ -155,15 +127,12 @@ struct soft_ctx *soft_ctx_alloc(struct soft_exec *exec, const struct nic_ctx_att
 	ctx->exec = exec;
 	ctx->base.nic = &nic->base;
 	ctx->base.session_id = attr->session_id;
-	ctx->base.doorbell.page_fd = -1;
-	ctx->base.doorbell.wake_fd = -1;
 	ctx->nic = nic;
 	ctx->pdn = take_pdn(nic, pdn);
 	ctx->ledger_fd = -1;
 	list_init(&ctx->mrs);
 	list_init(&ctx->batches);
-	list_init(&ctx->link);
-	list_init(&ctx->qps);
+	doorbell_page_init(&ctx->page, &exec->poll);
 	return ctx;
 }
 
@@ -183,7 +152,7 @@ int soft_ctx_open(struct nic *base, const struct nic_ctx_attr *attr, struct nic_
 	ctx = soft_ctx_alloc(exec, attr, 0);
 	if (!ctx)
 		return -ENOMEM;
-	r = ctx_make_doorbell(ctx);
+	r = doorbell_page_create(&ctx->page, &ctx->base.doorbell);
 	if (r == 0 && attr->is_saved)
 		r = soft_map_create("shmemd-ledger", soft_ledger_bytes(), &ctx->ledger_map, &ctx->ledger_fd);
 	if (r == 0)
@@ -216,20 +185,20 @@ static bool walk(struct ctx_call *walk, void (*visit)(struct ctx_call *walk, str
 	uint32_t n;
 
 	if (!walk->at) {
-		if (ctx->n_qps == 0)
+		if (ctx->page.n_queues == 0)
 			return true;
-		walk->at = list_first_entry(&ctx->qps, struct soft_qp, link);
-		walk->n_left = ctx->n_qps;
+		walk->at = list_first_entry(&ctx->page.queues, struct soft_qp, doorbell.link);
+		walk->n_left = ctx->page.n_queues;
 	}
 	for (n = 0; n < SOFT_CALL_SLICE && walk->n_left > 0; n++) {
-		struct list *next = walk->at->link.next;
+		struct list *next = walk->at->doorbell.link.next;
 
 		visit(walk, walk->at);
 		walk->n_left--;
 		/* The head stands between the last and the first. */
-		if (next == &ctx->qps)
+		if (next == &ctx->page.queues)
 			next = next->next;
-		walk->at = container_of(next, struct soft_qp, link);
+		walk->at = container_of(next, struct soft_qp, doorbell.link);
 	}
 	return walk->n_left == 0;
 }
@@ -282,8 +251,7 @@ static bool run_to_error(struct soft_exec *exec, struct soft_call *base)
 {
 	struct ctx_call *call = container_of(base, struct ctx_call, call);
 
-	call->ctx->quiesced = true;
-	call->ctx->n_scan = 0;
+	doorbell_page_silence(&call->ctx->page);
 	return walk(call, visit_to_error);
 }
 

@@ -99,7 +99,7 @@ void soft_event(struct soft_exec *exec, const struct engine_event *ev)
 	switch (ev->kind) {
 	case ENGINE_EVENT_QP_ERROR:
 		qp = soft_numbers_find(&nic->port->qpns, exec->index, ev->number);
-		if (!qp || qp->queues->ctx->quiesced)
+		if (!qp || qp->queues->ctx->page.is_silent)
 			return;
 		out.kind = NIC_EVENT_QP_ERROR;
 		out.session_id = qp->queues->ctx->base.session_id;
@@ -107,7 +107,7 @@ void soft_event(struct soft_exec *exec, const struct engine_event *ev)
 		break;
 	case ENGINE_EVENT_CQ_OVERRUN:
 		cq = soft_numbers_find(&nic->cqns, exec->index, ev->number);
-		if (!cq || cq->queues->ctx->quiesced)
+		if (!cq || cq->queues->ctx->page.is_silent)
 			return;
 		out.kind = NIC_EVENT_CQ_ERROR;
 		out.session_id = cq->queues->ctx->base.session_id;

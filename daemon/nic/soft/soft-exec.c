@@ -16,37 +16,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
-#include "proto/base/thread.h"
 
 /* ---- start ----------------------------------------------------------------------------------------------------------- */
-
-static int start_epoll(struct soft_exec *exec)
-{
-	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
-
-	exec->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (exec->epoll_fd < 0 || epoll_ctl(exec->epoll_fd, EPOLL_CTL_ADD, exec->lane->wake_fd, &ev) < 0)
-		return -errno;
-	return 0;
-}
-
-static int start_pthread(struct soft_exec *exec)
-{
-	char name[NIC_NAME_BYTES + 8];
-	int r;
-
-	snprintf(name, sizeof(name), "shmd-%s", exec->nic->base.name);
-	__atomic_store_n(&exec->lane->running, true, __ATOMIC_RELEASE);
-	r = thread_start(&exec->thread, 0, name, soft_thread_main, exec);
-	if (r < 0)
-		__atomic_store_n(&exec->lane->running, false, __ATOMIC_RELEASE);
-	return r;
-}
 
 /* Frees everything that start has made. No thread uses it. */
 static void exec_deinit(struct soft_exec *exec)
@@ -58,7 +33,6 @@ static void exec_deinit(struct soft_exec *exec)
 		soft_calls_drop(exec);
 	}
 	soft_page_deinit(exec);
-	exec->epoll_fd = safe_close(exec->epoll_fd);
 }
 
 static struct soft_exec *exec_free(struct soft_exec *exec)
@@ -80,8 +54,6 @@ static struct soft_exec *exec_alloc(struct soft_nic *nic, unsigned int index, ui
 	exec->index = index;
 	exec->uid = uid;
 	exec->nic_page = NIC_PAGE_NONE;
-	exec->epoll_fd = -1;
-	list_init(&exec->ctxs);
 	list_init(&exec->calls);
 	list_init(&exec->packets);
 	soft_delay_init(&exec->delay, nic->fault.nth + nic->index + (uint64_t)index * SOFT_MAX_NICS);
@@ -120,12 +92,10 @@ static int exec_start(struct soft_exec *exec, int page_fd)
 	r = page_fd < 0 ? soft_page_make(exec) : soft_page_adopt(exec, page_fd);
 	if (r == 0)
 		r = soft_thread_start_engine(exec);
-	if (r == 0)
-		r = start_epoll(exec);
 	if (r < 0)
 		return r;
 	nic_page_beat(&exec->nic_page);
-	return start_pthread(exec);
+	return soft_thread_start(exec);
 }
 
 static unsigned int free_index(struct soft_nic *nic)
@@ -198,10 +168,8 @@ static void exec_stop(struct soft_exec *exec)
 {
 	struct soft_nic *nic = exec->nic;
 
-	__atomic_store_n(&exec->stop, true, __ATOMIC_SEQ_CST);
-	soft_lane_wake(exec->lane);
-	pthread_join(exec->thread, NULL);
-	assert_bug(list_empty(&exec->ctxs));
+	doorbell_poll_stop(&exec->poll);
+	assert_bug(list_empty(&exec->poll.pages));
 	/* From here on packets go nowhere; what slips through is freed with the port. */
 	__atomic_store_n(&exec->lane->running, false, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&nic->lock);

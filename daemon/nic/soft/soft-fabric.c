@@ -281,12 +281,6 @@ bool soft_lane_take(struct list **stack, struct list *items)
 
 void soft_lane_wake(struct soft_lane *lane)
 {
-	uint64_t one = 1;
-
-	if (!__atomic_load_n(&lane->asleep, __ATOMIC_SEQ_CST) ||
-	    !__atomic_exchange_n(&lane->asleep, 0, __ATOMIC_SEQ_CST))
-		return;
-	/* Cannot fail short of 2^64 wakes, and then the descriptor is readable anyway. */
-	if (write(lane->wake_fd, &one, sizeof(one)) < 0)
-		assert_bug(errno == EAGAIN);
+	if (__atomic_load_n(&lane->asleep, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&lane->asleep, 0, __ATOMIC_SEQ_CST))
+		doorbell_wake(lane->wake_fd);
 }

@@ -187,7 +187,7 @@ static int connect_one(struct soft_ctx *ctx, const struct nic_peer *peer,
 		r = to_rts(engine, qp, params);
 	if (r < 0) {
 		engine_qp_modify(engine, peer->qpn, &reset);
-		qp->seen_snd_be = 0;
+		qp->doorbell.seen_be = 0;
 	}
 	return r;
 }
@@ -265,7 +265,7 @@ static bool run_modify(struct soft_exec *exec, struct soft_call *base)
 	/* Indexes begin again at 0. */
 	if (call->state == NIC_QPS_RST) {
 		soft_qp_tell_error(qp, 0);
-		qp->seen_snd_be = 0;
+		qp->doorbell.seen_be = 0;
 	}
 	return true;
 }

@@ -136,15 +136,14 @@ static int create_engine_qp(struct soft_exec *exec, struct soft_queues *queues, 
 	return r == -ENOENT ? engine_qp_create(exec->engine, &attr) : r;
 }
 
-static void attach_qp(struct soft_exec *exec, struct soft_queues *queues, struct soft_qp *qp)
+static void attach_qp(struct soft_queues *queues, struct soft_qp *qp)
 {
 	qp->queues = queues;
 	qp->send_cq->n_foreign_qps += qp->send_cq->queues != queues;
 	qp->recv_cq->n_foreign_qps += qp->recv_cq->queues != queues;
-	exec->n_gpu_qps += !!(qp->desc->flags & NIC_QP_GPU_DRIVEN);
-	list_add_tail(&queues->ctx->qps, &qp->link);
-	queues->ctx->n_qps++;
-	exec->n_qps++;
+	qp->doorbell.qpn = qp->desc->qpn;
+	qp->doorbell.is_gpu_driven = qp->desc->flags & NIC_QP_GPU_DRIVEN;
+	doorbell_page_add(&queues->ctx->page, &qp->doorbell);
 }
 
 /* Only a DCT has a key, which nobody guesses. */
@@ -171,7 +170,7 @@ static int create_qp(struct soft_exec *exec, struct soft_queues *queues, uint32_
 	int r;
 
 	qp->desc = desc;
-	qp->dbrec = (const struct shmd_dbrec *)(queues->map.data + desc->dbrec_offset);
+	qp->doorbell.snd_be = (const uint32_t *)&((const struct shmd_dbrec *)(queues->map.data + desc->dbrec_offset))->snd;
 	qp->error = (uint32_t *)(queues->map.data + desc->dbrec_offset + SHMD_QP_ERROR_OFFSET);
 	qp->is_restored = queues->is_restored;
 	if (!qp->is_restored)
@@ -194,7 +193,7 @@ static int create_qp(struct soft_exec *exec, struct soft_queues *queues, uint32_
 		soft_numbers_dealloc(&exec->nic->port->qpns, desc->qpn);
 		return r;
 	}
-	attach_qp(exec, queues, qp);
+	attach_qp(queues, qp);
 	if (qp->is_restored)
 		soft_qp_learn_error(qp);
 	return 0;
@@ -236,19 +235,14 @@ static void destroy_qp(struct soft_exec *exec, struct soft_qp *qp)
 	soft_numbers_dealloc(&exec->nic->port->qpns, qp->desc->qpn);
 	qp->send_cq->n_foreign_qps -= qp->send_cq->queues != qp->queues;
 	qp->recv_cq->n_foreign_qps -= qp->recv_cq->queues != qp->queues;
-	exec->n_gpu_qps -= !!(qp->desc->flags & NIC_QP_GPU_DRIVEN);
-	list_del(&qp->link);
-	ctx->n_qps--;
-	exec->n_qps--;
-	if (ctx->n_scan > ctx->n_qps)
-		ctx->n_scan = ctx->n_qps;
+	doorbell_page_remove(&ctx->page, &qp->doorbell);
 	qp->queues = NULL;
 }
 
 void soft_qps_destroy(struct soft_ctx *ctx)
 {
-	while (!list_empty(&ctx->qps))
-		destroy_qp(ctx->exec, list_first_entry(&ctx->qps, struct soft_qp, link));
+	while (!list_empty(&ctx->page.queues))
+		destroy_qp(ctx->exec, list_first_entry(&ctx->page.queues, struct soft_qp, doorbell.link));
 }
 
 /* False: a QP still holds on to it in the engine; later. */

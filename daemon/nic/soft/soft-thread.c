@@ -2,11 +2,9 @@
 /*
  * The data thread of one executor: drives its engine, and sleeps without burning the CPU.
  *
- * A turn does a bounded amount of everything: handed-over calls, doorbell words, packets, engine work. When turns
- * find nothing the thread spins, yields, and after spin_usec sleeps: it announces that on the nic page (for
- * clients) and in its port (for other threads), looks at every doorbell and dbrec once more, and waits in epoll
- * without a time limit; with one when the engine has a timer, or a queue is driven by a GPU, which cannot wake
- * anybody. Without queues it sleeps at once.
+ * A doorbell poller (doorbell-poll.h) whose turn does a bounded amount of everything: handed-over calls, doorbell words, packets,
+ * engine work. While it sleeps other threads see that in its lane, and the engine's timers bound the sleep. A context's page
+ * wakes only the context's own queues: the number of another context is ignored, as NICs ignore a doorbell in a foreign UAR page.
  *
  * A thread that was started for contexts of a former process rests until all of them are there: it serves calls and leaves
  * queues and packets alone.
@@ -17,10 +15,9 @@
 #include "daemon/nic/soft/soft.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,8 +35,6 @@
 #define IDLE_DOORBELL_TURNS 8u
 #define BUSY_DOORBELL_TURNS 32u
 #define LARGE_TURN 8u /* as many small ones, for who waits with a doorbell */
-#define HEARTBEAT_TURNS 1024u
-#define SPIN_ROUNDS_PER_CLOCK 8u
 #define SIT_STILL_WQES 8u /* completed before that fault point sits still */
 
 /* ---- what the engine asks of us --------------------------------------------------------------------------- */
@@ -50,7 +45,7 @@
  */
 static uint64_t owner_now(void *owner)
 {
-	return ((struct soft_exec *)owner)->now_nsec;
+	return ((struct soft_exec *)owner)->poll.now_nsec;
 }
 
 static uint64_t owner_clock(void *owner)
@@ -172,14 +167,22 @@ static const struct engine_ops owner_ops = {
 
 /* ---- one turn ------------------------------------------------------------------------------------------------ */
 
-static bool poll_doorbells(struct soft_exec *exec)
+static struct soft_exec *exec_of(struct doorbell_poll *poll)
 {
-	struct soft_ctx *ctx;
-	bool any = false;
+	return container_of(poll, struct soft_exec, poll);
+}
 
-	list_for_each_entry(ctx, &exec->ctxs, link)
-		any |= soft_ctx_poll(ctx);
-	return any;
+static struct doorbell_queue *find_queue(struct doorbell_page *page, uint32_t qpn)
+{
+	struct soft_qp *qp = soft_qp_find(container_of(page, struct soft_ctx, page), qpn);
+
+	return qp ? &qp->doorbell : NULL;
+}
+
+/* Only what moved goes to the engine, which keeps a short list of the QPs that were active last. */
+static void ring(struct doorbell_page *page, struct doorbell_queue *queue)
+{
+	engine_doorbell(exec_of(page->poll)->engine, queue->qpn);
 }
 
 void soft_thread_drop_packets(struct soft_exec *exec)
@@ -276,8 +279,8 @@ static unsigned int run_calls(struct soft_exec *exec)
 	if (exec->busy && begin < exec->calls_after_nsec)
 		return 0;
 	n = soft_calls_run(exec);
-	exec->now_nsec = nsec_now();
-	exec->calls_after_nsec = exec->now_nsec + (exec->now_nsec - begin);
+	exec->poll.now_nsec = nsec_now();
+	exec->calls_after_nsec = exec->poll.now_nsec + (exec->poll.now_nsec - begin);
 	return n;
 }
 
@@ -290,7 +293,7 @@ static unsigned int find_work(struct soft_exec *exec, bool busy)
 	if (++exec->turns_unpolled < (busy ? BUSY_DOORBELL_TURNS : IDLE_DOORBELL_TURNS))
 		return n;
 	exec->turns_unpolled = 0;
-	return n + poll_doorbells(exec);
+	return n + doorbell_poll_look(&exec->poll);
 }
 
 /* A write takes three rounds on one NIC: request, acknowledgement, completion. */
@@ -331,135 +334,88 @@ static void look_whether_to_rest(struct soft_exec *exec)
 }
 
 /* Returns whether anything was done. */
-static bool turn(struct soft_exec *exec)
+static bool turn(struct doorbell_poll *poll)
 {
+	struct soft_exec *exec = exec_of(poll);
 	unsigned int n, units;
 
 	__atomic_store_n(&exec->lane->turns, ++exec->n_turns, __ATOMIC_RELEASE);
 	fault_sits(exec);
 	n = run_calls(exec);
-	if (exec->n_turns % HEARTBEAT_TURNS == 0)
-		nic_page_beat(&exec->nic_page);
 	if (exec->n_turns % CLOCK_TURNS == 0)
-		exec->now_nsec = nsec_now();
+		exec->poll.now_nsec = nsec_now();
 	look_whether_to_resume(exec);
 	look_whether_to_rest(exec);
-	if (exec->resting || fault_stops(exec))
+	poll->is_resting = exec->resting || fault_stops(exec);
+	if (poll->is_resting)
 		return n > 0;
 	n += find_work(exec, n > 0);
 	units = run_engine(exec);
 	exec->busy = units > 0;
 	if (units > CLOCK_UNITS)
-		exec->now_nsec = nsec_now();
+		exec->poll.now_nsec = nsec_now();
 	n += soft_delay_run(&exec->delay);
 	return n + units > 0;
 }
 
 /* ---- waiting --------------------------------------------------------------------------------------------------- */
 
-static void cpu_relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#endif
-}
-
-static void set_asleep(struct soft_exec *exec, bool asleep)
-{
-	__atomic_exchange_n(&exec->lane->asleep, asleep, __ATOMIC_SEQ_CST);
-	nic_page_set_asleep(&exec->nic_page, asleep);
-}
-
 /* The last look before sleep: everything, not only what was active lately. */
-static bool anything_to_do(struct soft_exec *exec)
+static bool last_look(struct doorbell_poll *poll)
 {
+	struct soft_exec *exec = exec_of(poll);
+
 	if (!list_empty(&exec->calls) || __atomic_load_n(&exec->lane->calls, __ATOMIC_SEQ_CST))
 		return true;
-	if (__atomic_load_n(&exec->stop, __ATOMIC_SEQ_CST) ||
-	    (!exec->has_left && __atomic_load_n(&exec->nic->is_leaving, __ATOMIC_SEQ_CST)) ||
+	if ((!exec->has_left && __atomic_load_n(&exec->nic->is_leaving, __ATOMIC_SEQ_CST)) ||
 	    (exec->resting && !exec->has_left && __atomic_load_n(&exec->may_resume, __ATOMIC_SEQ_CST)))
 		return true;
-	if (exec->resting || exec->fault_stopped)
+	if (poll->is_resting)
 		return false;
 	return !list_empty(&exec->packets) ||
-	       __atomic_load_n(&exec->lane->packets, __ATOMIC_SEQ_CST) || poll_doorbells(exec) ||
+	       __atomic_load_n(&exec->lane->packets, __ATOMIC_SEQ_CST) || doorbell_poll_look(poll) ||
 	       engine_scan(exec->engine) > 0;
 }
 
-/* How long to sleep at most. A GPU rings doorbells that wake nobody. */
-static uint64_t sleep_nsec(struct soft_exec *exec)
+static uint64_t deadline(struct doorbell_poll *poll)
 {
-	uint64_t deadline, now, nsec = NIC_SLEEP_FOR_EVER;
+	struct soft_exec *exec = exec_of(poll);
+	uint64_t of_engine, of_delay;
 
-	if (exec->resting || exec->fault_stopped)
-		return NIC_SLEEP_FOR_EVER;
-	if (exec->n_gpu_qps > 0)
-		nsec = (uint64_t)exec->nic->gpu_poll_usec * NSEC_PER_USEC;
-	deadline = engine_next_deadline(exec->engine);
-	if (soft_delay_deadline(&exec->delay) < deadline)
-		deadline = soft_delay_deadline(&exec->delay);
-	if (deadline == UINT64_MAX)
-		return nsec;
-	now = nsec_now();
-	if (deadline <= now)
-		return 0;
-	return deadline - now < nsec ? deadline - now : nsec;
+	if (poll->is_resting)
+		return UINT64_MAX;
+	of_engine = engine_next_deadline(exec->engine);
+	of_delay = soft_delay_deadline(&exec->delay);
+	return of_delay < of_engine ? of_delay : of_engine;
 }
 
-static void thread_sleep(struct soft_exec *exec)
+static const struct doorbell_ops poll_ops = {
+	.turn = turn,
+	.last_look = last_look,
+	.deadline = deadline,
+	.find = find_queue,
+	.ring = ring,
+};
+
+int soft_thread_start(struct soft_exec *exec)
 {
-	uint64_t nsec;
+	char name[NIC_NAME_BYTES + 8];
+	int r;
 
-	set_asleep(exec, true);
-	nsec = anything_to_do(exec) ? 0 : sleep_nsec(exec);
-	if (nsec > 0)
-		nic_sleep(exec->epoll_fd, nsec);
-	set_asleep(exec, false);
-	exec->now_nsec = nsec_now();
-}
-
-/*
- * Nothing to do: spin, then yield, then sleep. The spin is short, for clients that post again at once; yielding is
- * nearly as quick where a CPU is free, and where none is it lets the client run whose doorbell is awaited. A wake in
- * vain goes back to sleep at once.
- */
-static void thread_idle(struct soft_exec *exec)
-{
-	uint64_t limit_nsec = (uint64_t)exec->nic->spin_usec * NSEC_PER_USEC, idle_nsec, now;
-
-	if (exec->n_qps == 0 || exec->resting || exec->fault_stopped) {
-		thread_sleep(exec);
-		return;
-	}
-	cpu_relax();
-	if (exec->idle_since_nsec && !exec->idle_yields && exec->n_turns % SPIN_ROUNDS_PER_CLOCK)
-		return;
-	now = exec->now_nsec = nsec_now();
-	if (!exec->idle_since_nsec)
-		exec->idle_since_nsec = now;
-	idle_nsec = now - exec->idle_since_nsec;
-	exec->idle_yields = idle_nsec >= NIC_SPIN_NSEC || idle_nsec >= limit_nsec;
-	if (idle_nsec >= limit_nsec)
-		thread_sleep(exec);
-	else if (exec->idle_yields)
-		sched_yield();
-}
-
-void *soft_thread_main(void *arg)
-{
-	struct soft_exec *exec = arg;
-
-	nic_sleep_init();
-	exec->now_nsec = nsec_now();
-	while (!__atomic_load_n(&exec->stop, __ATOMIC_ACQUIRE)) {
-		if (!turn(exec)) {
-			thread_idle(exec);
-			continue;
-		}
-		exec->idle_since_nsec = 0;
-		exec->idle_yields = false;
-	}
-	return NULL;
+	doorbell_poll_init(&exec->poll, &(struct doorbell_poll_attr){
+						.ops = &poll_ops,
+						.nic_page = &exec->nic_page,
+						.asleep = &exec->lane->asleep,
+						.wake_fd = exec->lane->wake_fd,
+						.spin_usec = exec->nic->spin_usec,
+						.gpu_poll_usec = exec->nic->gpu_poll_usec,
+					});
+	snprintf(name, sizeof(name), "shmd-%s", exec->nic->base.name);
+	__atomic_store_n(&exec->lane->running, true, __ATOMIC_RELEASE);
+	r = doorbell_poll_start(&exec->poll, name);
+	if (r < 0)
+		__atomic_store_n(&exec->lane->running, false, __ATOMIC_RELEASE);
+	return r;
 }
 
 /* ---- the engine ------------------------------------------------------------------------------------------------- */

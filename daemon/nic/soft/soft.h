@@ -22,6 +22,7 @@
 
 #include "daemon/engine/engine.h"
 #include "daemon/engine/ledger.h"
+#include "daemon/nic/doorbell-poll.h"
 #include "daemon/nic/nic-page.h"
 #include "daemon/nic/nic.h"
 #include "daemon/nic/soft/soft-delay.h"
@@ -278,7 +279,6 @@ struct soft_exec {
 	struct soft_nic *nic;
 	unsigned int index; /* in the NIC */
 	struct soft_lane *lane; /* the port's */
-	pthread_t thread;
 	struct nic_page nic_page; /* what the clients of this executor read; saved if the NIC `saves` */
 
 	/* under the NIC's lock */
@@ -289,7 +289,6 @@ struct soft_exec {
 	struct nic_counters last; /* when it was last asked */
 
 	/* shared */
-	bool stop; /* atomic */
 	bool may_resume; /* atomic: all contexts of a former process are there */
 	bool has_left; /* atomic: it rests, as its NIC is to */
 	uint32_t late_turns; /* atomic: + 1; of the lane when a caller had waited too long. 0: none has */
@@ -298,17 +297,11 @@ struct soft_exec {
 	/* data thread, from its start on */
 	struct engine *engine;
 	struct soft_page *page; /* what nic_page tells, and more */
-	int epoll_fd;
-	struct list ctxs; /* struct soft_ctx.link */
+	struct doorbell_poll poll; /* its pages are contexts */
 	struct list calls; /* unfinished ones */
 	struct list packets; /* not yet given to the engine, from others and from itself */
 	uint32_t n_downs; /* of the port, when packets were last dropped for that */
 	struct soft_delay delay;
-	uint32_t n_qps;
-	uint32_t n_gpu_qps; /* driven by a GPU */
-	uint64_t idle_since_nsec; /* 0: not idle */
-	bool idle_yields; /* spun long enough */
-	uint64_t now_nsec; /* the engine's clock */
 	uint64_t calls_after_nsec; /* while there is traffic, no slice of a call before */
 	bool busy; /* the last turn had traffic */
 	bool has_sat_still; /* fault point */
@@ -347,7 +340,7 @@ void soft_resume(struct nic *nic);
 bool soft_rest(struct nic *nic);
 
 /* The data thread (soft-thread.c). */
-void *soft_thread_main(void *exec);
+int soft_thread_start(struct soft_exec *exec);
 int soft_thread_start_engine(struct soft_exec *exec);
 
 /* The NIC page and what lies behind it (soft-page.c). */
@@ -385,8 +378,6 @@ struct soft_ctx {
 	struct soft_exec *exec; /* counts this context */
 	uint32_t pdn;
 	struct nic_counters last; /* when they were last asked for; the caller's side */
-	struct soft_map page_map;
-	uint64_t *doorbell; /* the 8-byte word in the doorbell page */
 
 	/* the caller's side: one thread at a time */
 	struct list mrs; /* struct soft_mr.link, in the order in which they were made */
@@ -396,11 +387,7 @@ struct soft_ctx {
 
 	/* data thread */
 	struct engine_ledger *ledger;
-	struct list link; /* exec->ctxs */
-	struct list qps; /* struct soft_qp.link; rotates while it is scanned */
-	uint32_t n_qps;
-	uint32_t n_scan; /* QPs still to be looked at since the last doorbell */
-	bool quiesced; /* its doorbells are not looked at any more */
+	struct doorbell_page page; /* its queues are struct soft_qp; silent once the context is quiesced */
 	struct nic_counters past; /* of queues that are gone */
 };
 
@@ -419,8 +406,6 @@ size_t soft_ledger_bytes(void);
 struct nic_ctx *soft_ctx_close(struct nic_ctx *ctx);
 int soft_ctx_counters(struct nic_ctx *ctx, struct nic_counters *ret_counters);
 void soft_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec);
-/* Data thread: look at the doorbell, mark QPs. Returns whether there is anything to do. */
-bool soft_ctx_poll(struct soft_ctx *ctx);
 
 /* ---- memory regions (soft-mr.c) -------------------------------------------------------------------------------------- */
 
@@ -448,14 +433,12 @@ struct soft_cq {
 };
 
 struct soft_qp {
-	struct list link; /* ctx->qps */
+	struct doorbell_queue doorbell; /* in ctx->page */
 	struct soft_queues *queues; /* NULL: not created */
 	const struct nic_qp *desc; /* in the batch's layout */
-	const struct shmd_dbrec *dbrec; /* client-written */
 	uint32_t *error; /* in the dbrec's line, SHMD_QP_ERROR_OFFSET: written here, never read */
 	uint32_t told; /* what was written there */
 	bool is_restored; /* and nobody has changed its state since */
-	uint32_t seen_snd_be; /* its send word when a scan last saw it change */
 	struct soft_cq *send_cq;
 	struct soft_cq *recv_cq;
 };

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The NIC page: its writers, the check of a saved page, and a thread that sleeps and wakes. */
+/* The NIC page: its writers, and the check of a saved page. */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -11,10 +9,7 @@
 
 #include "daemon/nic/nic-page.h"
 #include "proto/base/cleanup.h"
-#include "proto/base/nsec.h"
 #include "tests/lib/test.h"
-
-#define PATIENCE_NSEC (10 * NSEC_PER_SEC)
 
 static void *map_as(int fd, int prot)
 {
@@ -113,77 +108,4 @@ TEST(what_could_be_cut_off_or_written_by_others_is_no_page)
 	ASSERT_EQ(pwrite(fd, &(uint32_t){SHMD_NIC_PAGE_VERSION + 1}, sizeof(uint32_t), 0), (ssize_t)sizeof(uint32_t));
 	expect_no_page(fd);
 	nic_page_deinit(&page);
-}
-
-/* ---- sleeping ------------------------------------------------------------------------------------------------------------- */
-
-struct sleeper {
-	struct nic_page page;
-	int epoll_fd, wake_fd;
-	uint32_t n_wakes; /* atomic */
-	bool stop; /* atomic */
-};
-
-static void *sleep_on(void *arg)
-{
-	struct sleeper *s = arg;
-
-	nic_sleep_init();
-	while (!__atomic_load_n(&s->stop, __ATOMIC_ACQUIRE)) {
-		nic_page_set_asleep(&s->page, true);
-		if (!__atomic_load_n(&s->stop, __ATOMIC_ACQUIRE))
-			nic_sleep(s->epoll_fd, NIC_SLEEP_FOR_EVER);
-		nic_page_set_asleep(&s->page, false);
-		__atomic_fetch_add(&s->n_wakes, 1, __ATOMIC_ACQ_REL);
-	}
-	return NULL;
-}
-
-static void await_asleep(const struct sleeper *s)
-{
-	uint64_t end = nsec_now() + PATIENCE_NSEC;
-
-	while (!__atomic_load_n(&s->page.told->asleep, __ATOMIC_ACQUIRE)) {
-		ASSERT(nsec_now() < end);
-		usleep(50);
-	}
-}
-
-/* Nobody reads the descriptor: each write wakes all the same. */
-TEST(each_wake_is_heard_by_who_says_that_it_sleeps)
-{
-	struct sleeper s = {.epoll_fd = epoll_create1(EPOLL_CLOEXEC), .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
-	uint64_t end = nsec_now() + PATIENCE_NSEC;
-	pthread_t thread;
-
-	ASSERT_OK(nic_page_create(true, &s.page));
-	ASSERT_OK(epoll_ctl(s.epoll_fd, EPOLL_CTL_ADD, s.wake_fd, &ev));
-	ASSERT_EQ(pthread_create(&thread, NULL, sleep_on, &s), 0);
-	for (uint32_t i = 1; i <= 50; i++) {
-		await_asleep(&s);
-		ASSERT_OK(eventfd_write(s.wake_fd, 1));
-		while (__atomic_load_n(&s.n_wakes, __ATOMIC_ACQUIRE) < i) {
-			ASSERT(nsec_now() < end);
-			usleep(50);
-		}
-	}
-	ASSERT_LE(__atomic_load_n(&s.page.told->heartbeat_nsec, __ATOMIC_RELAXED), nsec_now());
-	__atomic_store_n(&s.stop, true, __ATOMIC_RELEASE);
-	ASSERT_OK(eventfd_write(s.wake_fd, 1));
-	ASSERT_EQ(pthread_join(thread, NULL), 0);
-	nic_page_deinit(&s.page);
-	close(s.epoll_fd);
-	close(s.wake_fd);
-}
-
-TEST(a_sleep_with_a_limit_ends_there)
-{
-	int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	uint64_t begin = nsec_now();
-
-	nic_sleep(epoll_fd, 2 * NSEC_PER_MSEC);
-	ASSERT_GE(nsec_now() - begin, NSEC_PER_MSEC);
-	nic_sleep(epoll_fd, 0);
-	close(epoll_fd);
 }
