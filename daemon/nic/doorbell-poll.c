@@ -30,7 +30,7 @@
 #define SPIN_ROUNDS_PER_CLOCK 8u
 #define TIMER_SLACK_NSEC 1000u
 
-/* ---- looking ---------------------------------------------------------------------------------------------------------------- */
+/* ---- looking ----------------------------------------------------------------------------------------------------- */
 
 /* Both dialects have the QP's number in bits 31:8 of the second big-endian dword, and nothing else in common. */
 static uint32_t doorbell_qpn(uint64_t word)
@@ -93,7 +93,7 @@ bool doorbell_poll_look(struct doorbell_poll *poll)
 	return any;
 }
 
-/* ---- waiting ---------------------------------------------------------------------------------------------------------------- */
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
 /*
  * The spin is short, for clients that post again at once; yielding is nearly as quick where a CPU is free, and where none is it
@@ -182,7 +182,7 @@ static void idle(struct doorbell_poll *poll)
 		sched_yield();
 }
 
-/* ---- the thread ------------------------------------------------------------------------------------------------------------- */
+/* ---- the thread -------------------------------------------------------------------------------------------------- */
 
 static void *poll_main(void *arg)
 {
@@ -251,7 +251,7 @@ void doorbell_wake(int wake_fd)
 		assert_bug(errno == EAGAIN);
 }
 
-/* ---- pages ------------------------------------------------------------------------------------------------------------------ */
+/* ---- pages ------------------------------------------------------------------------------------------------------- */
 
 void doorbell_page_init(struct doorbell_page *page, struct doorbell_poll *poll)
 {

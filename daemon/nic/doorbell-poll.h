@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Doorbells in shared memory, and the thread that looks at them: for backends whose queues a thread of the daemon drains or rings.
+ * Doorbells in shared memory, and the thread that looks at them: for backends whose queues a thread of the daemon drains or
+ * rings.
  *
- * A doorbell page belongs to one context. Its word serves all queues of the context, so a second doorbell may overwrite the first
- * before the thread sees it: any doorbell makes the thread look at the dbrec of every queue of that page, some in each turn, the
- * named queue first. Clients write the word and the dbrecs and nothing else. A number that names no queue of the page rings nothing.
+ * A doorbell page belongs to one context. Its word serves all queues of the context, so a second doorbell may overwrite the
+ * first before the thread sees it: any doorbell makes the thread look at the dbrec of every queue of that page, some in each
+ * turn, the named queue first. Clients write the word and the dbrecs and nothing else. A number that names no queue of the page
+ * rings nothing.
  *
  * A thread that finds nothing to do spins, yields, and after spin_usec sleeps: it announces that on the NIC page, looks at
  * everything once more, and waits in epoll. The wait has a limit while a GPU, which wakes nobody, drives a queue.
@@ -25,7 +27,7 @@
 
 struct doorbell_poll;
 
-/* ---- pages and their queues ---------------------------------------------------------------------------------------------- */
+/* ---- pages and their queues -------------------------------------------------------------------------------------- */
 
 /* Before it is added the backend sets number, word and flag; the word stays mapped until the queue is removed. */
 struct doorbell_queue {
@@ -68,7 +70,7 @@ void doorbell_page_remove(struct doorbell_page *page, struct doorbell_queue *que
 /* Whether the dbrec has changed since it was last seen; it counts as seen now. */
 bool doorbell_queue_has_moved(struct doorbell_queue *queue);
 
-/* ---- the thread ------------------------------------------------------------------------------------------------------------- */
+/* ---- the thread -------------------------------------------------------------------------------------------------- */
 
 struct doorbell_ops {
 	/* A bounded amount of everything, doorbell_poll_look() included. Returns whether there was anything to do. */

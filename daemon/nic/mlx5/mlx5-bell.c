@@ -40,14 +40,6 @@ struct bell_page {
 
 /* ---- ringing ----------------------------------------------------------------------------------------------------- */
 
-/* WQEs and dbrec before the register, and the register's store out of a write-combining buffer. */
-static void ring_register(uint64_t *reg, uint64_t word)
-{
-	__sync_synchronize();
-	__atomic_store_n(reg, word, __ATOMIC_RELAXED);
-	__sync_synchronize();
-}
-
 /*
  * A client that rings the register too, by a page of before, may do so between our look at the dbrec and our store: what was
  * stored last would be stale. So it is looked at again, and where it moves all the time in the next turn.
@@ -59,7 +51,11 @@ static void ring(struct doorbell_page *base, struct doorbell_queue *qp)
 	for (unsigned int i = 0; i < RINGS_PER_LOOK; i++) {
 		if (i > 0 && !doorbell_queue_has_moved(qp))
 			return;
-		ring_register(page->reg, htobe64((uint64_t)(be32toh(qp->seen_be) & 0xffff) << 40 | (uint64_t)qp->qpn << 8));
+		/* WQEs and dbrec before the register, and the register's store out of a write-combining buffer. */
+		__sync_synchronize();
+		__atomic_store_n(page->reg, htobe64((uint64_t)(be32toh(qp->seen_be) & 0xffff) << 40 | (uint64_t)qp->qpn << 8),
+				 __ATOMIC_RELAXED);
+		__sync_synchronize();
 	}
 	doorbell_page_scan(base);
 }
@@ -112,12 +108,12 @@ int bell_new(const struct bell_attr *attr, struct bell **ret_bell)
 	bell->page = NIC_PAGE_NONE;
 	bell->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	doorbell_poll_init(&bell->poll, &(struct doorbell_poll_attr){
-						.ops = &bell_ops,
-						.nic_page = &bell->page,
-						.wake_fd = bell->wake_fd,
-						.spin_usec = attr->spin_usec,
-						.gpu_poll_usec = attr->gpu_poll_usec,
-					});
+					       .ops = &bell_ops,
+					       .nic_page = &bell->page,
+					       .wake_fd = bell->wake_fd,
+					       .spin_usec = attr->spin_usec,
+					       .gpu_poll_usec = attr->gpu_poll_usec,
+				       });
 	r = init(bell, attr);
 	if (r < 0)
 		return r;
@@ -157,17 +153,6 @@ static void unlock(struct bell *bell)
 	pthread_mutex_unlock(&bell->lock);
 }
 
-static int attach(struct bell_page *page)
-{
-	int r;
-
-	lock(page->bell);
-	r = doorbell_page_attach(&page->base);
-	unlock(page->bell);
-	doorbell_wake(page->bell->wake_fd);
-	return r;
-}
-
 int bell_page_new(struct bell *bell, uint64_t *reg, const struct nic_saved_fds *saved, struct nic_doorbell *doorbell,
 		  struct bell_page **ret_page)
 {
@@ -182,8 +167,11 @@ int bell_page_new(struct bell *bell, uint64_t *reg, const struct nic_saved_fds *
 	doorbell_page_init(&page->base, &bell->poll);
 	r = saved ? doorbell_page_adopt(&page->base, saved->fds[MLX5_SAVED_PAGE], saved->fds[MLX5_SAVED_WAKE], doorbell)
 		 : doorbell_page_create(&page->base, doorbell);
-	if (r == 0)
-		r = attach(page);
+	if (r < 0)
+		return r;
+	lock(bell);
+	r = doorbell_page_attach(&page->base);
+	unlock(bell);
 	if (r < 0)
 		return r;
 	*ret_page = take_ptr(page);

@@ -2,9 +2,10 @@
 /*
  * The data thread of one executor: drives its engine, and sleeps without burning the CPU.
  *
- * A doorbell poller (doorbell-poll.h) whose turn does a bounded amount of everything: handed-over calls, doorbell words, packets,
- * engine work. While it sleeps other threads see that in its lane, and the engine's timers bound the sleep. A context's page
- * wakes only the context's own queues: the number of another context is ignored, as NICs ignore a doorbell in a foreign UAR page.
+ * A doorbell poller (doorbell-poll.h) whose turn does a bounded amount of everything: handed-over calls, doorbell words,
+ * packets, engine work. While it sleeps other threads see that in its lane, and the engine's timers bound the sleep. A context's
+ * page wakes only the context's own queues: the number of another context is ignored, as NICs ignore a doorbell in a foreign UAR
+ * page.
  *
  * A thread that was started for contexts of a former process rests until all of them are there: it serves calls and leaves
  * queues and packets alone.
@@ -403,13 +404,13 @@ int soft_thread_start(struct soft_exec *exec)
 	int r;
 
 	doorbell_poll_init(&exec->poll, &(struct doorbell_poll_attr){
-						.ops = &poll_ops,
-						.nic_page = &exec->nic_page,
-						.asleep = &exec->lane->asleep,
-						.wake_fd = exec->lane->wake_fd,
-						.spin_usec = exec->nic->spin_usec,
-						.gpu_poll_usec = exec->nic->gpu_poll_usec,
-					});
+					       .ops = &poll_ops,
+					       .nic_page = &exec->nic_page,
+					       .asleep = &exec->lane->asleep,
+					       .wake_fd = exec->lane->wake_fd,
+					       .spin_usec = exec->nic->spin_usec,
+					       .gpu_poll_usec = exec->nic->gpu_poll_usec,
+				       });
 	snprintf(name, sizeof(name), "shmd-%s", exec->nic->base.name);
 	__atomic_store_n(&exec->lane->running, true, __ATOMIC_RELEASE);
 	r = doorbell_poll_start(&exec->poll, name);

@@ -50,7 +50,8 @@ static bool last_look(struct doorbell_poll *poll)
 {
 	struct lab *lab = container_of(poll, struct lab, poll);
 
-	ASSERT(__atomic_load_n(&lab->nic_page.told->asleep, __ATOMIC_RELAXED) && __atomic_load_n(&lab->asleep, __ATOMIC_RELAXED));
+	ASSERT(__atomic_load_n(&lab->nic_page.told->asleep, __ATOMIC_RELAXED));
+	ASSERT(__atomic_load_n(&lab->asleep, __ATOMIC_RELAXED));
 	__atomic_fetch_add(&lab->n_looks, 1, __ATOMIC_RELAXED);
 	return doorbell_poll_look(poll);
 }
@@ -86,9 +87,14 @@ static void lab_init(struct lab *lab, uint32_t spin_usec)
 {
 	*lab = (struct lab){.deadline_nsec = UINT64_MAX, .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 	ASSERT_OK(nic_page_create(true, &lab->nic_page));
-	doorbell_poll_init(&lab->poll, &(struct doorbell_poll_attr){.ops = &ops, .nic_page = &lab->nic_page, .asleep = &lab->asleep,
-								    .wake_fd = lab->wake_fd, .spin_usec = spin_usec,
-								    .gpu_poll_usec = 100});
+	doorbell_poll_init(&lab->poll, &(struct doorbell_poll_attr){
+					       .ops = &ops,
+					       .nic_page = &lab->nic_page,
+					       .asleep = &lab->asleep,
+					       .wake_fd = lab->wake_fd,
+					       .spin_usec = spin_usec,
+					       .gpu_poll_usec = 100,
+				       });
 	doorbell_page_init(&lab->page, &lab->poll);
 	ASSERT_OK(doorbell_page_create(&lab->page, &lab->doorbell));
 	list_add_tail(&lab->poll.pages, &lab->page.link);
@@ -125,7 +131,7 @@ static void ring_for(struct lab *lab, uint32_t i, uint32_t index)
 	__atomic_store_n(lab->page.word, htobe64((uint64_t)index << 40 | (uint64_t)(QPN + i) << 8), __ATOMIC_SEQ_CST);
 }
 
-/* ---- what it decides ----------------------------------------------------------------------------------------------------- */
+/* ---- what it decides --------------------------------------------------------------------------------------------- */
 
 TEST(an_idle_thread_spins_then_yields_then_sleeps)
 {
@@ -153,7 +159,7 @@ TEST(a_sleep_lasts_until_the_deadline_or_the_limit)
 	ASSERT_EQ(doorbell_sleep_nsec(1000, 10, 70), 0u);
 }
 
-/* ---- which queues it looks at -------------------------------------------------------------------------------------------- */
+/* ---- which queues it looks at ------------------------------------------------------------------------------------ */
 
 TEST(a_doorbell_rings_the_named_queue_first_and_then_each_that_has_moved)
 {
@@ -272,7 +278,7 @@ TEST(a_silent_page_is_not_looked_at)
 	lab_deinit(&lab);
 }
 
-/* ---- how it sleeps and wakes --------------------------------------------------------------------------------------------- */
+/* ---- how it sleeps and wakes ------------------------------------------------------------------------------------- */
 
 static void await(const uint32_t *what, uint32_t least)
 {
@@ -414,7 +420,7 @@ TEST(a_busy_thread_shows_that_it_lives)
 	lab_deinit(&lab);
 }
 
-/* ---- pages ---------------------------------------------------------------------------------------------------------------- */
+/* ---- pages ------------------------------------------------------------------------------------------------------- */
 
 TEST(the_next_process_goes_on_with_the_page_that_its_client_rings)
 {
