@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that rings for clients: a doorbell poller (doorbell-poll.h) whose queues are rung at the NIC's register, with the
+ * The threads that ring for clients: doorbell pollers (doorbell-poll.h) whose queues are rung at the NIC's register, with the
  * index of the dbrec.
  *
- * Clients' requests add and remove pages and QPs while the thread runs; a lock keeps it out meanwhile.
+ * A user has a bell while it has a page, so a thread reads memory of one user alone and sleeps at the holes of that user only.
+ * Pages that a former process polled with one thread have one NIC page, hence one bell again, also those of several users.
+ *
+ * Clients' requests add and remove pages and QPs while the thread runs; a lock of the bell keeps it out meanwhile. The lock of
+ * all bells is held while a thread starts, and not while one ends or reads memory of clients.
  *
  * All of it is in memory that may outlive the process: another one goes on with the same pages.
  */
@@ -25,6 +29,11 @@
 
 struct bell {
 	struct doorbell_poll poll;
+	struct bells *bells;
+	struct list link; /* bells->all; under its lock, as are the next three */
+	uint32_t uid;
+	uint32_t n_pages;
+	bool is_shared; /* by several users: new pages go elsewhere */
 	pthread_mutex_t lock; /* pages and what is in them */
 	uint32_t n_waiting; /* atomic: who waits for the lock, whom the thread lets pass */
 	int wake_fd; /* owned */
@@ -81,47 +90,23 @@ static bool look(struct doorbell_poll *poll)
 
 static const struct doorbell_ops bell_ops = {.turn = look, .last_look = look, .find = find, .ring = ring};
 
-/* ---- the thread -------------------------------------------------------------------------------------------------- */
+/* ---- the threads ------------------------------------------------------------------------------------------------- */
 
-static int init(struct bell *bell, const struct bell_attr *attr)
+void bells_init(struct bells *bells, const struct bells_attr *attr)
 {
-	char thread_name[NIC_NAME_BYTES + 8];
-	int r;
-
-	if (bell->wake_fd < 0)
-		return -errno;
-	r = attr->nic_page_fd ? nic_page_adopt(*attr->nic_page_fd, &bell->page) : nic_page_create(true, &bell->page);
-	if (r < 0)
-		return r;
-	snprintf(thread_name, sizeof(thread_name), "bell-%s", attr->name);
-	return doorbell_poll_start(&bell->poll, thread_name);
+	bells->attr = *attr;
+	pthread_mutex_init(&bells->lock, NULL);
+	list_init(&bells->all);
+	bells->n = 0;
 }
 
-int bell_new(const struct bell_attr *attr, struct bell **ret_bell)
+void bells_deinit(struct bells *bells)
 {
-	_cleanup_(bell_freep) struct bell *bell = calloc(1, sizeof(*bell));
-	int r;
-
-	if (!bell)
-		return -ENOMEM;
-	pthread_mutex_init(&bell->lock, NULL);
-	bell->page = NIC_PAGE_NONE;
-	bell->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	doorbell_poll_init(&bell->poll, &(struct doorbell_poll_attr){
-					       .ops = &bell_ops,
-					       .nic_page = &bell->page,
-					       .wake_fd = bell->wake_fd,
-					       .spin_usec = attr->spin_usec,
-					       .gpu_poll_usec = attr->gpu_poll_usec,
-				       });
-	r = init(bell, attr);
-	if (r < 0)
-		return r;
-	*ret_bell = take_ptr(bell);
-	return 0;
+	assert_bug(list_empty(&bells->all));
+	pthread_mutex_destroy(&bells->lock);
 }
 
-struct bell *bell_free(struct bell *bell)
+static struct bell *bell_free(struct bell *bell)
 {
 	if (!bell)
 		return NULL;
@@ -133,10 +118,101 @@ struct bell *bell_free(struct bell *bell)
 	free(bell);
 	return NULL;
 }
+DEFINE_CLEANUP(struct bell *, bell_free);
 
-bool bell_has_page(const struct bell *bell, int nic_page_fd)
+static int start(struct bell *bell, const int *nic_page_fd)
 {
-	return nic_page_is(&bell->page, nic_page_fd);
+	char thread_name[NIC_NAME_BYTES + 8];
+	int r;
+
+	if (bell->wake_fd < 0)
+		return -errno;
+	r = nic_page_fd ? nic_page_adopt(*nic_page_fd, &bell->page) : nic_page_create(true, &bell->page);
+	if (r < 0)
+		return r;
+	snprintf(thread_name, sizeof(thread_name), "bell-%s", bell->bells->attr.name);
+	return doorbell_poll_start(&bell->poll, thread_name);
+}
+
+static int bell_new(struct bells *bells, uint32_t uid, const int *nic_page_fd, struct bell **ret_bell)
+{
+	_cleanup_(bell_freep) struct bell *bell = calloc(1, sizeof(*bell));
+	int r;
+
+	if (!bell)
+		return -ENOMEM;
+	pthread_mutex_init(&bell->lock, NULL);
+	bell->bells = bells;
+	bell->uid = uid;
+	bell->page = NIC_PAGE_NONE;
+	bell->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	doorbell_poll_init(&bell->poll, &(struct doorbell_poll_attr){
+					       .ops = &bell_ops,
+					       .nic_page = &bell->page,
+					       .wake_fd = bell->wake_fd,
+					       .spin_usec = bells->attr.spin_usec,
+					       .gpu_poll_usec = bells->attr.gpu_poll_usec,
+				       });
+	r = start(bell, nic_page_fd);
+	if (r < 0)
+		return r;
+	*ret_bell = take_ptr(bell);
+	return 0;
+}
+
+/* The one that polls for this NIC page, or, without a NIC page, that of the user; NULL: none. */
+static struct bell *find_bell(const struct bells *bells, uint32_t uid, const int *nic_page_fd)
+{
+	struct bell *bell;
+
+	list_for_each_entry(bell, &bells->all, link)
+		if (nic_page_fd ? nic_page_is(&bell->page, *nic_page_fd) : bell->uid == uid && !bell->is_shared)
+			return bell;
+	return NULL;
+}
+
+static int add_bell(struct bells *bells, uint32_t uid, const int *nic_page_fd, struct bell **ret_bell)
+{
+	int r = bells->n < BELLS_MAX ? bell_new(bells, uid, nic_page_fd, ret_bell) : -EUSERS;
+
+	if (r < 0)
+		return r;
+	list_add_tail(&bells->all, &(*ret_bell)->link);
+	bells->n++;
+	return 0;
+}
+
+static int bell_get(struct bells *bells, uint32_t uid, const int *nic_page_fd, struct bell **ret_bell)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&bells->lock);
+	*ret_bell = find_bell(bells, uid, nic_page_fd);
+	if (!*ret_bell)
+		r = add_bell(bells, uid, nic_page_fd, ret_bell);
+	if (r == 0) {
+		(*ret_bell)->n_pages++;
+		(*ret_bell)->is_shared |= (*ret_bell)->uid != uid;
+	}
+	pthread_mutex_unlock(&bells->lock);
+	return r;
+}
+
+/* A bell without pages has no memory of a client to sleep at, so it ends at once. */
+static void bell_put(struct bell *bell)
+{
+	struct bells *bells = bell->bells;
+	bool is_last;
+
+	pthread_mutex_lock(&bells->lock);
+	is_last = --bell->n_pages == 0;
+	if (is_last) {
+		list_del(&bell->link);
+		bells->n--;
+	}
+	pthread_mutex_unlock(&bells->lock);
+	if (is_last)
+		bell_free(bell);
 }
 
 /* ---- pages ------------------------------------------------------------------------------------------------------- */
@@ -153,18 +229,35 @@ static void unlock(struct bell *bell)
 	pthread_mutex_unlock(&bell->lock);
 }
 
-int bell_page_new(struct bell *bell, uint64_t *reg, const struct nic_saved_fds *saved, struct nic_doorbell *doorbell,
-		  struct bell_page **ret_page)
+/* Takes the reference to the bell in every case. */
+static struct bell_page *page_alloc(struct bell *bell, uint64_t *reg)
 {
-	_cleanup_(bell_page_freep) struct bell_page *page = calloc(1, sizeof(*page));
-	int r;
+	struct bell_page *page = calloc(1, sizeof(*page));
 
-	if (!page)
-		return -ENOMEM;
+	if (!page) {
+		bell_put(bell);
+		return NULL;
+	}
 	page->bell = bell;
 	page->reg = reg;
 	hash_init(&page->by_number);
 	doorbell_page_init(&page->base, &bell->poll);
+	return page;
+}
+
+int bell_page_new(struct bells *bells, const struct bell_page_attr *attr, struct nic_doorbell *doorbell,
+		  struct bell_page **ret_page)
+{
+	_cleanup_(bell_page_freep) struct bell_page *page = NULL;
+	const struct nic_saved_fds *saved = attr->saved;
+	struct bell *bell;
+	int r = bell_get(bells, attr->uid, saved ? &saved->fds[MLX5_SAVED_NIC_PAGE] : NULL, &bell);
+
+	if (r < 0)
+		return r;
+	page = page_alloc(bell, attr->reg);
+	if (!page)
+		return -ENOMEM;
 	r = saved ? doorbell_page_adopt(&page->base, saved->fds[MLX5_SAVED_PAGE], saved->fds[MLX5_SAVED_WAKE], doorbell)
 		 : doorbell_page_create(&page->base, doorbell);
 	if (r < 0)
@@ -201,6 +294,7 @@ struct bell_page *bell_page_free(struct bell_page *page)
 	unlock(page->bell);
 	doorbell_page_deinit(&page->base);
 	hash_deinit(&page->by_number);
+	bell_put(page->bell);
 	free(page);
 	return NULL;
 }

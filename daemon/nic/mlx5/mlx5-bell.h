@@ -2,20 +2,22 @@
 /*
  * Doorbell mode cpu: clients ring a word in shared memory, and a thread of the daemon rings the NIC's register for them.
  *
- * A bell is the thread of one NIC; a page is the doorbell page of one context, with the queues that it may ring. Nothing
- * here knows rdma-core: a register is an address.
+ * A NIC has such a thread, a bell, for each user with pages; a page is the doorbell page of one context, with the queues that it
+ * may ring. Nothing here knows rdma-core: a register is an address.
  *
- * Threads: a page is used by one thread at a time, pages beside each other. Adding and removing waits for a look at
- * the pages at most.
+ * Threads: a page is used by one thread at a time, pages beside each other. Adding and removing waits for a look at the pages of
+ * the same user, which takes as long as that user's memory makes the bell sleep.
  */
 #ifndef SHMEMD_NIC_MLX5_BELL_H
 #define SHMEMD_NIC_MLX5_BELL_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/nic/nic.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/list.h"
 
 /* On Arm a store to a device needs a barrier of the outer domain, which plain C has no word for: not offered there. */
 #if defined(__x86_64__)
@@ -24,14 +26,22 @@
 #define MLX5_HAS_BELL 0
 #endif
 
-struct bell;
+#define BELLS_MAX 256u /* users with pages on one NIC */
+
 struct bell_page;
 
-struct bell_attr {
-	const char *name; /* of the NIC, for the thread's name */
+struct bells_attr {
+	const char *name; /* of the NIC, for the threads' names; borrowed */
 	uint32_t gpu_poll_usec; /* at least 1: how often pages are looked at whose queues a GPU drives */
 	uint32_t spin_usec; /* how long an idle thread spins and yields before it sleeps */
-	const int *nic_page_fd; /* of a process of before, which clients map: borrowed. NULL: a new one */
+};
+
+/* The bells of one NIC. */
+struct bells {
+	struct bells_attr attr;
+	pthread_mutex_t lock; /* of what follows */
+	struct list all;
+	uint32_t n;
 };
 
 /* Where nic_saved_fds has what a page needs to go on in another process; the first is none of these. */
@@ -42,20 +52,21 @@ enum {
 	MLX5_SAVED_FDS = 4,
 };
 
-/* The thread sleeps until there is a page. Negative errno; -EBADF of a NIC page that is none. */
-int bell_new(const struct bell_attr *attr, struct bell **ret_bell);
-/* It is this NIC page that its clients map. */
-bool bell_has_page(const struct bell *bell, int nic_page_fd);
+void bells_init(struct bells *bells, const struct bells_attr *attr);
 /* All pages are freed already. */
-struct bell *bell_free(struct bell *bell);
-DEFINE_CLEANUP(struct bell *, bell_free);
+void bells_deinit(struct bells *bells);
+
+struct bell_page_attr {
+	uint32_t uid; /* of the user who writes the page and the dbrecs */
+	uint64_t *reg; /* where its NIC is rung: 8 bytes, aligned, mapped for as long as the page lives */
+	const struct nic_saved_fds *saved; /* of a page that another process had, which its client goes on to ring; or NULL */
+};
 
 /*
- * A page for one context whose NIC is rung at `reg` (8 bytes, aligned, mapped for as long as the page lives). Fills
- * *doorbell but its reason; the descriptors in it are the page's. `saved` has those of a page that another process had, which
- * the client goes on to ring, or is NULL. -EBADF of what is no such page.
+ * A page for one context. Fills *doorbell but its reason; the descriptors in it are the page's. -EBADF: what is saved is no such
+ * page; -EUSERS: as many users as a NIC can have.
  */
-int bell_page_new(struct bell *bell, uint64_t *reg, const struct nic_saved_fds *saved, struct nic_doorbell *doorbell,
+int bell_page_new(struct bells *bells, const struct bell_page_attr *attr, struct nic_doorbell *doorbell,
 		  struct bell_page **ret_page);
 /* Adds its descriptors, which stay the page's. */
 void bell_page_saved_fds(const struct bell_page *page, struct nic_saved_fds *saved);

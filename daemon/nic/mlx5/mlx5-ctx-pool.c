@@ -114,6 +114,7 @@ static struct mlx5_ctx *take_ready(struct mlx5_nic *nic, const struct nic_ctx_at
 		list_del(&ctx->link);
 		list_add_tail(&nic->ctxs, &ctx->link);
 		ctx->base.session_id = attr->session_id;
+		ctx->uid = attr->uid;
 		pool->info.n_ready--;
 		pool->info.n_handed_out++;
 	} else if (pool->attr.n_ctxs > 0) {

@@ -70,6 +70,7 @@ struct mlx5_ctx *mlx5_ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_attr 
 		return NULL;
 	ctx->base.nic = &nic->base;
 	ctx->base.session_id = attr->session_id;
+	ctx->uid = attr->uid;
 	ctx->base.doorbell.page_fd = -1;
 	ctx->base.doorbell.nic_page_fd = -1;
 	ctx->base.doorbell.wake_fd = -1;
@@ -155,36 +156,17 @@ void mlx5_ctx_make_doorbell(struct mlx5_ctx *ctx)
 	ctx->base.client_pd = ctx->pd->handle + 1;
 }
 
-/* The NIC's thread for doorbell mode cpu, started by the first context in that mode. */
-static int find_bell(struct mlx5_nic *nic, const int *nic_page_fd, struct bell **ret_bell)
-{
-	const struct bell_attr attr = {.name = nic->base.name,
-				       .gpu_poll_usec = nic->gpu_poll_usec,
-				       .spin_usec = nic->spin_usec,
-				       .nic_page_fd = nic_page_fd};
-	int r = 0;
-
-	pthread_mutex_lock(&nic->bell_lock);
-	if (!nic->bell)
-		r = bell_new(&attr, &nic->bell);
-	else if (nic_page_fd && !bell_has_page(nic->bell, *nic_page_fd))
-		r = -EBADF;
-	*ret_bell = nic->bell;
-	pthread_mutex_unlock(&nic->bell_lock);
-	return r;
-}
-
-/* `fds` are those of an imported context in mode cpu, or NULL. */
-static int make_bell_page(struct mlx5_ctx *ctx, const struct nic_saved_fds *fds, struct nic_doorbell *doorbell,
+/* `saved`: descriptors of an imported context in mode cpu, or NULL. */
+static int make_bell_page(struct mlx5_ctx *ctx, const struct nic_saved_fds *saved, struct nic_doorbell *doorbell,
 			  struct bell_page **ret_page)
 {
-	uint64_t *reg = (uint64_t *)(void *)(ctx->uar->base_addr + SHMD_DB_SEND_OFFSET);
-	struct bell *bell;
-	int r = find_bell(ctx->nic, fds ? &fds->fds[MLX5_SAVED_NIC_PAGE] : NULL, &bell);
+	const struct bell_page_attr attr = {
+		.uid = ctx->uid,
+		.reg = (uint64_t *)(void *)(ctx->uar->base_addr + SHMD_DB_SEND_OFFSET),
+		.saved = saved,
+	};
 
-	if (r < 0)
-		return r;
-	return bell_page_new(bell, reg, fds, doorbell, ret_page);
+	return bell_page_new(&ctx->nic->bells, &attr, doorbell, ret_page);
 }
 
 int mlx5_ctx_open_doorbell(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode)

@@ -31,8 +31,7 @@ static struct nic *mlx5_close(struct nic *base)
 
 	list_del(&nic->base.link);
 	mlx5_ctx_pool_deinit(nic);
-	bell_free(nic->bell);
-	pthread_mutex_destroy(&nic->bell_lock);
+	bells_deinit(&nic->bells);
 	if (nic->ibv)
 		ibv_close_device(nic->ibv);
 	safe_close(nic->base.event_fd);
@@ -131,7 +130,6 @@ static struct mlx5_nic *nic_alloc(void)
 	nic->base.records_states = true;
 	nic->base.event_fd = epoll_create1(EPOLL_CLOEXEC);
 	nic->more_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	pthread_mutex_init(&nic->bell_lock, NULL);
 	nic->return_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	list_init(&nic->base.link);
 	pthread_mutex_init(&nic->lock, NULL);
@@ -200,8 +198,11 @@ static int nic_init(struct mlx5_nic *nic, struct ibv_device *device, uint8_t por
 	r = choose_objects(nic, attr->objects);
 	if (r < 0)
 		return r;
-	nic->gpu_poll_usec = attr->gpu_poll_usec ? attr->gpu_poll_usec : DEFAULT_GPU_POLL_USEC;
-	nic->spin_usec = attr->spin_usec;
+	bells_init(&nic->bells, &(struct bells_attr){
+					.name = nic->base.name,
+					.gpu_poll_usec = attr->gpu_poll_usec ? attr->gpu_poll_usec : DEFAULT_GPU_POLL_USEC,
+					.spin_usec = attr->spin_usec,
+				});
 	nic->port.number = port;
 	nic->port.max_mtu_log2 = attr->max_mtu_log2;
 	if (attr->trace) {

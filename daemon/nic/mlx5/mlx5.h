@@ -149,9 +149,7 @@ struct mlx5_nic {
 	const struct mlx5_library *library; /* those, or NULL: our own calls make objects */
 	char pci[16];
 	FILE *trace; /* owned, or NULL */
-	uint32_t gpu_poll_usec, spin_usec;
-	pthread_mutex_t bell_lock; /* protects the pointer only */
-	struct bell *bell; /* owned; NULL until a context wants doorbell mode cpu */
+	struct bells bells; /* of doorbell mode cpu */
 
 	pthread_mutex_t lock; /* protects all below; only the control thread changes the first three */
 	struct ibv_context *ibv; /* owned; for queries, without objects of sessions */
@@ -241,6 +239,7 @@ struct mlx5_rmp {
 struct mlx5_ctx {
 	struct nic_ctx base;
 	struct mlx5_nic *nic;
+	uint32_t uid; /* of its session */
 	uint32_t life; /* life and capabilities of the NIC when the context was made */
 	struct mlx5_caps caps;
 	struct ibv_context *ibv; /* owned, as all below */

@@ -8,7 +8,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <shmd/abi/doorbell.h>
@@ -20,9 +24,17 @@
 #define PATIENCE_NSEC (10 * NSEC_PER_SEC)
 #define QPN 0x1234u
 #define OTHER_QPN 0x4321u
+#define PAGE_BYTES 65536u /* of any kernel */
+#define ALICE 1001u
+#define BOB 1002u
+#define CAROL 1003u
+
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
 
 struct lab {
-	struct bell *bell;
+	struct bells own, *bells; /* of the NIC: those or another lab's */
 	struct bell_page *page;
 	struct nic_doorbell doorbell;
 	uint64_t reg; /* the NIC's */
@@ -31,14 +43,18 @@ struct lab {
 	uint32_t snd[2]; /* of two dbrecs */
 };
 
-static void lab_init(struct lab *lab, uint32_t spin_usec)
+static int page_new(struct bells *bells, uint32_t uid, uint64_t *reg, struct nic_doorbell *doorbell, struct bell_page **ret_page)
 {
-	const struct bell_attr attr = {.name = "mlx5_0", .gpu_poll_usec = 100, .spin_usec = spin_usec};
+	return bell_page_new(bells, &(struct bell_page_attr){.uid = uid, .reg = reg}, doorbell, ret_page);
+}
+
+/* A page of this user. */
+static void lab_open(struct lab *lab, struct bells *bells, uint32_t uid)
+{
 	uint8_t *map;
 
-	memset(lab, 0, sizeof(*lab));
-	ASSERT_OK(bell_new(&attr, &lab->bell));
-	ASSERT_OK(bell_page_new(lab->bell, &lab->reg, NULL, &lab->doorbell, &lab->page));
+	lab->bells = bells;
+	ASSERT_OK(page_new(bells, uid, &lab->reg, &lab->doorbell, &lab->page));
 	ASSERT_EQ(lab->doorbell.mode, NIC_DOORBELL_CPU);
 	map = mmap(NULL, SHMD_DB_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, lab->doorbell.page_fd, 0);
 	ASSERT(map != MAP_FAILED);
@@ -48,12 +64,27 @@ static void lab_init(struct lab *lab, uint32_t spin_usec)
 	ASSERT_EQ(lab->nic_page->version, SHMD_NIC_PAGE_VERSION);
 }
 
+static void lab_init(struct lab *lab, uint32_t spin_usec)
+{
+	memset(lab, 0, sizeof(*lab));
+	bells_init(&lab->own, &(struct bells_attr){.name = "mlx5_0", .gpu_poll_usec = 100, .spin_usec = spin_usec});
+	lab_open(lab, &lab->own, ALICE);
+}
+
+/* Another page of a lab's NIC. */
+static void lab_join(struct lab *lab, struct lab *first, uint32_t uid)
+{
+	memset(lab, 0, sizeof(*lab));
+	lab_open(lab, &first->own, uid);
+}
+
 static void lab_deinit(struct lab *lab)
 {
 	munmap((uint8_t *)lab->word - lab->doorbell.register_offset, SHMD_DB_PAGE_BYTES);
 	munmap((void *)lab->nic_page, SHMD_DB_PAGE_BYTES);
 	bell_page_free(lab->page);
-	bell_free(lab->bell);
+	if (lab->bells == &lab->own)
+		bells_deinit(&lab->own);
 }
 
 /* As a client does: dbrec, doorbell, and the wake when the thread sleeps. `wakes`: not a GPU. */
@@ -280,17 +311,13 @@ static int memfd_of(uint64_t bytes, int seals)
 
 static void expect_no_page(struct lab *lab, const struct nic_saved_fds *right, unsigned int which, int fd)
 {
-	const struct bell_attr attr = {.name = "mlx5_0", .gpu_poll_usec = 100, .nic_page_fd = &fd};
-	struct nic_doorbell doorbell;
 	struct nic_saved_fds saved = *right;
+	const struct bell_page_attr attr = {.uid = ALICE, .reg = &lab->reg, .saved = &saved};
+	struct nic_doorbell doorbell;
 	struct bell_page *page;
-	struct bell *bell;
 
 	saved.fds[which] = fd;
-	if (which == MLX5_SAVED_NIC_PAGE)
-		ASSERT_ERR(bell_new(&attr, &bell), EBADF);
-	else
-		ASSERT_ERR(bell_page_new(lab->bell, &lab->reg, &saved, &doorbell, &page), EBADF);
+	ASSERT_ERR(bell_page_new(lab->bells, &attr, &doorbell, &page), EBADF);
 }
 
 /* A page that somebody can cut off would end the process that goes on with it. */
@@ -314,7 +341,8 @@ TEST(what_may_shrink_is_no_page_to_go_on_with)
 /* ---- many at once ---------------------------------------------------------------------------------------------------- */
 
 struct life {
-	struct bell *bell;
+	struct bells *bells;
+	uint32_t uid;
 	uint64_t reg;
 };
 
@@ -328,7 +356,7 @@ static void *live(void *arg)
 		struct nic_doorbell doorbell;
 		struct bell_page *page;
 
-		ASSERT_OK(bell_page_new(life->bell, &life->reg, NULL, &doorbell, &page));
+		ASSERT_OK(page_new(life->bells, life->uid, &life->reg, &doorbell, &page));
 		for (uint32_t q = 1; q <= 8; q++)
 			ASSERT_OK(bell_page_add(page, q, &snd, q % 2));
 		bell_page_free(page);
@@ -336,14 +364,14 @@ static void *live(void *arg)
 	return NULL;
 }
 
-TEST(contexts_come_and_go_while_others_ring)
+static void expect_rings_beside(uint32_t uid)
 {
-	struct life life = {0};
+	struct life life = {.uid = uid};
 	pthread_t thread;
 	struct lab lab;
 
 	lab_init(&lab, 20);
-	life.bell = lab.bell;
+	life.bells = lab.bells;
 	ASSERT_OK(bell_page_add(lab.page, QPN, &lab.snd[0], false));
 	ASSERT_EQ(pthread_create(&thread, NULL, live, &life), 0);
 	for (uint32_t i = 1; i <= 2000; i++)
@@ -352,4 +380,167 @@ TEST(contexts_come_and_go_while_others_ring)
 	await_reg(&lab, rung(QPN, 2000));
 	ASSERT_EQ(life.reg, 0);
 	lab_deinit(&lab);
+}
+
+TEST(contexts_come_and_go_while_others_ring)
+{
+	expect_rings_beside(ALICE);
+	expect_rings_beside(BOB);
+}
+
+/* ---- users ------------------------------------------------------------------------------------------------------------ */
+
+static uint64_t inode_of(int fd)
+{
+	struct stat st;
+
+	ASSERT_OK(fstat(fd, &st));
+	return st.st_ino;
+}
+
+static uint64_t page_of(const struct lab *lab)
+{
+	return inode_of(lab->doorbell.nic_page_fd);
+}
+
+TEST(pages_of_one_user_have_one_thread_and_those_of_others_have_their_own)
+{
+	struct lab alice, again, bob;
+	uint64_t first;
+
+	lab_init(&alice, 20);
+	lab_join(&again, &alice, ALICE);
+	lab_join(&bob, &alice, BOB);
+	first = page_of(&alice);
+	ASSERT_EQ(page_of(&again), first);
+	ASSERT(page_of(&bob) != first);
+	ASSERT_EQ(alice.own.n, 2u);
+	lab_deinit(&bob);
+	ASSERT_EQ(alice.own.n, 1u);
+	lab_deinit(&again);
+	lab_deinit(&alice);
+}
+
+TEST(a_nic_rings_for_a_limited_number_of_users)
+{
+	struct bell_page *pages[BELLS_MAX], *page;
+	struct nic_doorbell doorbell;
+	struct bells bells;
+	uint64_t reg = 0;
+
+	bells_init(&bells, &(struct bells_attr){.name = "mlx5_0", .gpu_poll_usec = 100, .spin_usec = 20});
+	for (uint32_t i = 0; i < BELLS_MAX; i++)
+		ASSERT_OK(page_new(&bells, ALICE + i, &reg, &doorbell, &pages[i]));
+	ASSERT_ERR(page_new(&bells, ALICE + BELLS_MAX, &reg, &doorbell, &page), EUSERS);
+	ASSERT_OK(page_new(&bells, ALICE, &reg, &doorbell, &page));
+	bell_page_free(page);
+	bell_page_free(pages[7]);
+	ASSERT_OK(page_new(&bells, ALICE + BELLS_MAX, &reg, &doorbell, &pages[7]));
+	for (uint32_t i = 0; i < BELLS_MAX; i++)
+		bell_page_free(pages[i]);
+	bells_deinit(&bells);
+}
+
+/* A daemon with one thread for all users has left pages of two: they keep it, and new pages of both go elsewhere. */
+TEST(pages_of_two_users_with_one_nic_page_stay_together_and_new_ones_do_not_join_them)
+{
+	struct lab former, alice, bob;
+	struct nic_doorbell doorbell[2];
+	struct nic_saved_fds saved;
+	struct bell_page *pages[2];
+	struct bells bells;
+
+	lab_init(&former, 20);
+	bell_page_saved_fds(former.page, &saved);
+	bells_init(&bells, &former.own.attr);
+	for (uint32_t i = 0; i < 2; i++) {
+		const struct bell_page_attr attr = {.uid = i ? BOB : ALICE, .reg = &former.reg, .saved = &saved};
+
+		ASSERT_OK(bell_page_new(&bells, &attr, &doorbell[i], &pages[i]));
+		ASSERT_EQ(inode_of(doorbell[i].nic_page_fd), page_of(&former));
+	}
+	ASSERT_EQ(bells.n, 1u);
+	memset(&alice, 0, sizeof(alice));
+	memset(&bob, 0, sizeof(bob));
+	lab_open(&alice, &bells, ALICE);
+	lab_open(&bob, &bells, BOB);
+	ASSERT_EQ(bells.n, 3u);
+	lab_deinit(&bob);
+	lab_deinit(&alice);
+	bell_page_free(pages[1]);
+	bell_page_free(pages[0]);
+	bells_deinit(&bells);
+	lab_deinit(&former);
+}
+
+/* Memory at whose first page a thread sleeps until fill() or the end of `fd`. */
+struct sleepy {
+	int fd;
+	uint8_t *base;
+};
+
+static void sleepy_init(struct sleepy *sleepy)
+{
+	struct uffdio_api api = {.api = UFFD_API};
+	struct uffdio_register reg = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+
+	sleepy->fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+	if (sleepy->fd < 0)
+		test_skip("this kernel gives no userfaultfd to this user");
+	ASSERT_OK(ioctl(sleepy->fd, UFFDIO_API, &api));
+	sleepy->base = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT(sleepy->base != MAP_FAILED);
+	reg.range.start = (uintptr_t)sleepy->base;
+	reg.range.len = PAGE_BYTES;
+	ASSERT_OK(ioctl(sleepy->fd, UFFDIO_REGISTER, &reg));
+}
+
+static void await_sleeper(const struct sleepy *sleepy)
+{
+	struct uffd_msg msg;
+
+	ASSERT_EQ(read(sleepy->fd, &msg, sizeof(msg)), (ssize_t)sizeof(msg));
+	ASSERT_EQ(msg.event, (unsigned int)UFFD_EVENT_PAGEFAULT);
+}
+
+static void fill(const struct sleepy *sleepy)
+{
+	struct uffdio_zeropage zero = {.range = {.start = (uintptr_t)sleepy->base, .len = PAGE_BYTES}};
+
+	ASSERT_OK(ioctl(sleepy->fd, UFFDIO_ZEROPAGE, &zero));
+}
+
+static void sleepy_deinit(struct sleepy *sleepy)
+{
+	munmap(sleepy->base, PAGE_BYTES);
+	safe_close(sleepy->fd);
+}
+
+/* Contexts of others come, ring and go meanwhile. */
+TEST(a_thread_that_sleeps_at_one_users_memory_rings_for_others)
+{
+	struct lab alice, bob, carol;
+	struct sleepy sleepy;
+
+	sleepy_init(&sleepy);
+	lab_init(&alice, 20);
+	lab_join(&bob, &alice, BOB);
+	ASSERT_OK(bell_page_add(bob.page, QPN, &bob.snd[0], false));
+	ASSERT_OK(bell_page_add(alice.page, QPN, (uint32_t *)(void *)sleepy.base, false));
+	__atomic_store_n(alice.word, htobe64((uint64_t)QPN << 8), __ATOMIC_RELEASE);
+	ASSERT_EQ(write(alice.doorbell.wake_fd, &(uint64_t){1}, 8), 8);
+	await_sleeper(&sleepy);
+	for (uint32_t i = 1; i <= 100; i++) {
+		post(&bob, 0, QPN, i, true);
+		await_reg(&bob, rung(QPN, i));
+	}
+	lab_join(&carol, &alice, CAROL);
+	ASSERT_OK(bell_page_add(carol.page, QPN, &carol.snd[0], false));
+	post(&carol, 0, QPN, 1, true);
+	await_reg(&carol, rung(QPN, 1));
+	lab_deinit(&carol);
+	lab_deinit(&bob);
+	fill(&sleepy);
+	lab_deinit(&alice);
+	sleepy_deinit(&sleepy);
 }
