@@ -22,7 +22,7 @@ static void tell_counters(struct fake_daemon *fake, uint64_t id, uint64_t n)
 	struct msg rep;
 
 	msg_init(&rep, MSG_COUNTERS_REP, id);
-	rep.counters_rep.wqes = n;
+	rep.counters_rep.counters.wqes = n;
 	fake_send(fake, &rep, NULL, 0);
 }
 
