@@ -24,7 +24,7 @@ int shmd_client_counters(struct shmd_client *client, struct shmd_counters *ret_c
 		r = request_call(client, &call);
 	if (r < 0)
 		return r;
-	counters_from_msg(&call.rep.counters_rep, ret_counters);
+	counters_from_msg(&call.rep.counters_rep.counters, ret_counters);
 	return 0;
 }
 

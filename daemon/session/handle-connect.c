@@ -306,7 +306,7 @@ static int finish_counters(struct request *req)
 		return op->r;
 	req->session->counters = op->sum;
 	req->rep->kind = MSG_COUNTERS_REP;
-	fill_counters(&req->rep->counters_rep, &op->sum);
+	fill_counters(&req->rep->counters_rep.counters, &op->sum);
 	return 0;
 }
 

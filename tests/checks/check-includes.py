@@ -26,7 +26,8 @@ FOREIGN = {
 }
 
 # Files that the build makes; "generated" is for the codec alone.
-GENERATED = {'config.h': 'config', 'proto/shmemd.pb-c.h': 'generated', 'shmemd.pb-c.h': 'generated'}
+GENERATED = {'config.h': 'config', 'proto/codec-messages.h': 'generated', 'proto/codec-tables.h': 'generated',
+             'proto/shmemd.pb-c.h': 'generated', 'shmemd.pb-c.h': 'generated'}
 
 
 @dataclass

@@ -80,9 +80,9 @@ TEST(bytes_written_through_the_queue_arrive_and_are_counted)
 	}
 	msg_init(&req, MSG_COUNTERS_REQ, 0);
 	raw_expect(&t.raw, &req, NULL, 0, MSG_COUNTERS_REP, &rep);
-	ASSERT_EQ(rep.counters_rep.wqes, 100);
-	ASSERT_EQ(rep.counters_rep.wqes_by_kind[1], 100);
-	ASSERT_EQ(rep.counters_rep.bytes_sent, 409600);
+	ASSERT_EQ(rep.counters_rep.counters.wqes, 100);
+	ASSERT_EQ(rep.counters_rep.counters.wqes_by_kind[1], 100);
+	ASSERT_EQ(rep.counters_rep.counters.bytes_sent, 409600);
 	msg_init(&req, MSG_QP_QUERY_REQ, 0);
 	req.qp_query_req.qpn = t.qp.qpn;
 	raw_expect(&t.raw, &req, NULL, 0, MSG_QP_QUERY_REP, &rep);

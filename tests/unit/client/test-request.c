@@ -18,7 +18,7 @@ static void send_counters(struct fake_daemon *fake, uint64_t id, uint64_t wqes)
 	struct msg rep;
 
 	msg_init(&rep, MSG_COUNTERS_REP, id);
-	rep.counters_rep.wqes = wqes;
+	rep.counters_rep.counters.wqes = wqes;
 	fake_send(fake, &rep, NULL, 0);
 }
 

@@ -474,7 +474,7 @@ TEST(status_counts_what_there_is)
 	ASSERT_EQ(rep.status_rep.counters.wqes, 2000);
 	msg_init(&req, MSG_COUNTERS_REQ, 0);
 	raw_expect(&pair.raw, &req, NULL, 0, MSG_COUNTERS_REP, &rep);
-	ASSERT_EQ(rep.counters_rep.wqes, 7);
+	ASSERT_EQ(rep.counters_rep.counters.wqes, 7);
 	pair_deinit(&pair);
 	lab_deinit(&lab);
 }

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions that are not saved, and the reasons that an administrator gets. */
+#include <string.h>
+
+#include "tests/lib/test.h"
+#include "tests/unit/session/save-scene.h"
+
+/* The only session as an administrator sees it. */
+static void expect_unkept(struct save_lab *k, const char *why)
+{
+	struct pair admin;
+	struct msg rep;
+
+	pair_init_hello(&admin, &k->lab, MSG_ROLE_CONTROL);
+	save_scene_list(&admin, MSG_LIST_SESSIONS, &rep);
+	ASSERT_EQ(rep.list_rep.n_sessions, 1);
+	ASSERT_EQ(rep.list_rep.sessions[0].kept, !why[0]);
+	ASSERT_STREQ(rep.list_rep.sessions[0].unkept_reason, why);
+	msg_deinit(&rep);
+	pair_deinit(&admin);
+}
+
+TEST(nic_that_saves_nothing_ends_the_saving)
+{
+	struct save_lab k = {.blocks = false};
+	struct pair pair;
+
+	save_lab_init(&k, 100);
+	k.lab.nics[1].saves = false;
+	save_lab_hello(&pair, &k);
+	raw_open_nic(&pair.raw, "fake0");
+	ASSERT(session_is_saved(pair.session));
+	expect_unkept(&k, "");
+	ASSERT_EQ(save_lab_count(&k), 5 - (pair.session->identity.pidfd < 0));
+	raw_open_nic(&pair.raw, "fake1");
+	ASSERT(!session_is_saved(pair.session));
+	ASSERT(strstr(pair.session->saved.reason, "fake1"));
+	expect_unkept(&k, "what it has on fake1 ends with the daemon");
+	ASSERT_EQ(save_lab_count(&k), 0);
+	raw_reg(&pair.raw, 4096);
+	ASSERT_EQ(save_lab_count(&k), 0);
+	pair_deinit(&pair);
+	save_lab_deinit(&k);
+}
+
+TEST(session_for_which_the_store_is_too_small_is_saved_no_more)
+{
+	for (unsigned int max = 1; max < 16; max++) {
+		struct save_lab k = {.blocks = false};
+		struct pair pair;
+		struct msg rep;
+
+		save_lab_init(&k, 100);
+		k.max = max;
+		save_lab_hello(&pair, &k);
+		raw_open_nic(&pair.raw, "fake0");
+		raw_reg(&pair.raw, 4096);
+		raw_create_queues(&pair.raw, 1, &rep);
+		msg_deinit(&rep);
+		raw_reg(&pair.raw, 4096);
+		if (!session_is_saved(pair.session)) {
+			ASSERT(strstr(pair.session->saved.reason, "FileDescriptorStoreMax"));
+			ASSERT_EQ(save_lab_count(&k), 0);
+		} else {
+			ASSERT_LE(k.n, max);
+		}
+		ASSERT_EQ(session_is_saved(pair.session), max >= 9u - (pair.session->identity.pidfd < 0));
+		pair_deinit(&pair);
+		save_lab_deinit(&k);
+	}
+}
+
+static unsigned int count_kept(struct pair *pairs, unsigned int n)
+{
+	unsigned int n_kept = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		n_kept += session_is_saved(pairs[i].session);
+	return n_kept;
+}
+
+/* However many sessions one user has, another one's is kept; also when all of them were taken over from a former daemon. */
+TEST(one_user_leaves_room_for_others)
+{
+	enum { N_GREEDY = 60 };
+	static struct pair greedy[N_GREEDY], other, more;
+	struct save_lab k = {.blocks = false};
+	struct pair *kept[N_GREEDY + 1];
+	unsigned int n_kept = 0;
+
+	save_lab_init(&k, 1000);
+	k.max = 100;
+	for (unsigned int i = 0; i < N_GREEDY; i++)
+		save_lab_hello(&greedy[i], &k);
+	n_kept = count_kept(greedy, N_GREEDY);
+	ASSERT_GT(k.n, 80);
+	ASSERT_LE(k.n, 90);
+	ASSERT(strstr(greedy[N_GREEDY - 1].session->saved.reason, "this user has its share"));
+	for (unsigned int i = n_kept; i < N_GREEDY; i++)
+		pair_deinit(&greedy[i]);
+	for (unsigned int i = 0; i < n_kept; i++)
+		kept[i] = &greedy[i];
+	for (unsigned int i = 0; i < n_kept; i++) {
+		greedy[i].session->identity.uid = 4242;
+		save_write(greedy[i].session);
+	}
+	save_lab_restart(&k, kept, n_kept);
+	save_lab_peer_uid = 4242;
+	for (unsigned int i = 0; i < n_kept; i++) {
+		ASSERT_OK(save_lab_adopt(&k, i + 1, &greedy[i].session));
+		greedy[i].session->owner = &greedy[i];
+	}
+	save_lab_peer_uid = 0;
+	save_lab_hello(&other, &k);
+	ASSERT(session_is_saved(other.session));
+	/* Adopted descriptors count like stored ones. */
+	other.session->identity.uid = 4242;
+	save_lab_hello(&more, &k);
+	ASSERT(session_is_saved(more.session));
+	more.session->identity.uid = 4242;
+	raw_open_nic(&more.raw, "fake0");
+	ASSERT(!session_is_saved(more.session));
+	for (unsigned int i = 0; i < n_kept; i++)
+		pair_deinit(&greedy[i]);
+	pair_deinit(&other);
+	pair_deinit(&more);
+	save_lab_deinit(&k);
+}
+
+TEST(client_that_cannot_go_on_is_not_saved)
+{
+	struct save_lab k = {.blocks = false};
+	struct pair pair;
+
+	save_lab_init(&k, 100);
+	pair_init_hello(&pair, &k.lab, MSG_ROLE_CLIENT);
+	raw_open_nic(&pair.raw, "fake0");
+	ASSERT(!session_is_saved(pair.session));
+	expect_unkept(&k, "its client does not wait for another daemon");
+	ASSERT_EQ(save_lab_count(&k), 0);
+	pair_deinit(&pair);
+	save_lab_deinit(&k);
+}
