@@ -30,7 +30,7 @@
 #define SESSION_CONNECTION_FDS 2 /* of any connection: socket, pidfd */
 
 /* Most mappings that the daemon has for one of each; of a context: struct nic.maps_per_ctx. */
-#define SESSION_MAPS 2 /* health page, saved state */
+#define SESSION_MAPS 1 /* health page */
 #define SESSION_MR_MAPS 1
 #define SESSION_QUEUES_MAPS 1
 
