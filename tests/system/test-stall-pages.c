@@ -2,8 +2,8 @@
 /*
  * Holes in the page that the daemon shares with each client, on soft NICs and on simulated ConnectX ones.
  *
- * A process of the lowest priority punches them, so whoever touches the page meanwhile waits for seconds. Root alone may do that to
- * another user's daemon here, as in test-stall; a client of the daemon's own user makes the same holes.
+ * A process of the lowest priority punches them, so whoever touches the page meanwhile waits for seconds. Bounds are ten times what
+ * is promised, as tests run on busy machines; what was measured is printed.
  */
 #include <stdio.h>
 #include <unistd.h>
@@ -53,8 +53,6 @@ TEST_TIMEOUT(holes_in_a_health_page_do_not_hold_up_the_administrator_who_kills_i
 	struct stall_admin admin;
 	struct raw_client raw;
 
-	if (geteuid() != 0)
-		test_skip("needs root, as the other attacks of test-stall");
 	/* It maps memory whenever it likes, and then waits for the hole. */
 	if (test_has_sanitizer())
 		test_skip("a sanitizer has an allocator of its own");

@@ -110,7 +110,7 @@ TEST(workers_write_the_health_words)
 	ASSERT_EQ(s.page->nic[0], SHMD_HEALTH_OK);
 	run_all(&s);
 	ASSERT_EQ(s.page->nic[0], SHMD_HEALTH_PORT_DOWN);
-	/* What comes while a hole keeps the writer is written after it. */
+	/* News that come while a hole keeps the writer are written after it. */
 	change_port(&s, NIC_PORT_ACTIVE);
 	expect_msg(&s.pair, MSG_EVENT);
 	run_all(&s);
