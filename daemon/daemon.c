@@ -139,6 +139,16 @@ static bool on_run(void *arg, struct work *work)
 	return workers_run(daemon->workers, work, RUN_PATIENCE_NSEC);
 }
 
+/* A look at NICs waits so long for a worker; then what is known is shown. */
+#define OFFER_NSEC (50 * NSEC_PER_MSEC)
+
+static void on_offer(void *arg, struct work *work)
+{
+	struct daemon *daemon = arg;
+
+	workers_offer(daemon->workers, work, OFFER_NSEC);
+}
+
 /* ---- NICs ------------------------------------------------------------------------------------------------------- */
 
 /* "loop.hang:N" is the daemon's own fault point, the others are the soft NIC's. */
@@ -274,6 +284,7 @@ static int make_registry(struct daemon *daemon)
 			.attention = on_attention,
 			.work = on_work,
 			.run = on_run,
+			.offer = on_offer,
 		},
 	};
 	int r;

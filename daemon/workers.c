@@ -15,7 +15,10 @@
  * starts another, because starting maps memory and may wait as long as the kernel maps memory of a uid that stalls.
  *
  * The control thread waits up to 20 ms (daemon.c) for a work that may stall, and for at most a tenth of its time over all;
- * then it goes on without it. A daemon has one backend, so it has either works for firmware or works that may stall.
+ * then it goes on without it.
+ *
+ * A work that is offered (workers_offer) ends without having run if no thread takes it in time, so nobody waits for it behind users
+ * who stall. The thread that takes it runs it at once, also if it should start another one first.
  */
 #include "daemon/workers.h"
 
@@ -83,6 +86,8 @@ struct workers {
 	uint64_t patience_nsec, patience_at_nsec;
 	int ready_fd; /* owned eventfd: readable while something is ready */
 	struct loop_watch *watch;
+	struct loop_timer *offers; /* armed while a work that was offered may wait */
+	bool is_armed;
 	void (*activity)(void *arg);
 	void *activity_arg;
 };
@@ -271,7 +276,7 @@ static void carry_out(struct workers *workers, struct work *work)
 
 	begin(workers, &self, work);
 	/* This was the last idle thread, so no other would start one. A thread that came meanwhile may have left it to this one. */
-	while (workers->n_idle == 0 && wants_more(workers) && start_another(workers) == 0)
+	while (!work->until_nsec && workers->n_idle == 0 && wants_more(workers) && start_another(workers) == 0)
 		;
 	pthread_mutex_unlock(&workers->lock);
 	work->run(work);
@@ -451,6 +456,57 @@ static void on_ready(void *arg, unsigned int events)
 	workers->activity(workers->activity_arg);
 }
 
+/* ---- works that are offered ---------------------------------------------------------------------------------------- */
+
+static void arm(struct workers *workers, uint64_t nsec)
+{
+	workers->is_armed = workers->is_armed || loop_timer_arm(workers->offers, nsec) == 0;
+}
+
+/* Returns when the next one is late; 0: none waits. */
+static uint64_t take_late(struct workers *workers, uint64_t now, struct list *late)
+{
+	struct work *work, *tmp;
+	uint64_t next = 0;
+
+	pthread_mutex_lock(&workers->lock);
+	list_for_each_entry_safe(work, tmp, &workers->todo, link)
+		if (work->until_nsec && work->until_nsec <= now) {
+			list_del(&work->link);
+			list_add_tail(late, &work->link);
+		} else if (work->until_nsec && (!next || work->until_nsec < next)) {
+			next = work->until_nsec;
+		}
+	pthread_mutex_unlock(&workers->lock);
+	return next;
+}
+
+static void on_offers(void *arg)
+{
+	struct workers *workers = arg;
+	uint64_t now = nsec_now(), next;
+	struct work *work;
+	struct list late;
+
+	list_init(&late);
+	workers->is_armed = false;
+	next = take_late(workers, now, &late);
+	if (next)
+		arm(workers, next - now);
+	while ((work = take_first(&late))) {
+		workers->n_under_way--;
+		work->done(work);
+	}
+	workers->activity(workers->activity_arg);
+}
+
+void workers_offer(struct workers *workers, struct work *work, uint64_t nsec)
+{
+	work->until_nsec = nsec_add(nsec_now(), nsec);
+	workers_submit(workers, work);
+	arm(workers, nsec);
+}
+
 int workers_finish(struct workers *workers, uint64_t patience_nsec, uint64_t most_nsec)
 {
 	struct pollfd pfd = {.fd = workers->ready_fd, .events = POLLIN};
@@ -539,6 +595,8 @@ int workers_new(const struct workers_attr *attr, struct workers **ret_workers)
 		return -errno;
 	r = loop_watch_new(attr->loop, workers->ready_fd, LOOP_READ, on_ready, workers, &workers->watch);
 	if (r == 0)
+		r = loop_timer_new(attr->loop, on_offers, workers, &workers->offers);
+	if (r == 0)
 		r = start_threads(workers);
 	if (r < 0)
 		return r;
@@ -563,6 +621,7 @@ struct workers *workers_free(struct workers *workers)
 	assert_bug(workers->n_under_way == 0);
 	await_threads(workers);
 	loop_watch_free(workers->watch);
+	loop_timer_free(workers->offers);
 	safe_close(workers->ready_fd);
 	pthread_cond_destroy(&workers->came);
 	pthread_cond_destroy(&workers->wake);

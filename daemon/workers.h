@@ -30,6 +30,8 @@ void workers_submit(struct workers *workers, struct work *work);
  * stalls already. True: it has run, and done() will not be called.
  */
 bool workers_run(struct workers *workers, struct work *work, uint64_t most_nsec);
+/* Submits the work; if no thread takes it within this time, the loop calls done() without run(). */
+void workers_offer(struct workers *workers, struct work *work, uint64_t nsec);
 /*
  * Waits, without the loop, until no work is under way, including works submitted meanwhile. -ETIMEDOUT: no work ended for
  * patience_nsec; -ETIME: most_nsec have passed.

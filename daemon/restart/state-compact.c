@@ -8,8 +8,11 @@
  */
 #include "daemon/restart/state-file.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+
+#include "proto/base/cleanup.h"
 
 #define MOST_FREE_BYTES ((uint64_t)1 << 20)
 
@@ -31,18 +34,26 @@ static uint64_t journal_bytes(const struct state *state)
 	return bytes;
 }
 
-/* Copies the extents with their heads; sizes stay. Returns where the last one ends. */
-static uint64_t add_records(const struct state *state, struct journal *journal)
+/* Copies the extents with their heads; sizes stay. *ret_end is where the last one ends. */
+static int add_records(const struct state *state, struct journal *journal, uint64_t *ret_end)
 {
 	const struct record *record;
-	uint64_t to = BLOCK_BYTES, key;
+	uint64_t key;
 	size_t pos = 0;
+	int r = 0;
 
-	while ((record = hash_next(&state->records, &pos, &key))) {
-		state_add_patch(journal, to, state->map + record->place->offset, sizeof(struct extent) + record->length, NULL, 0);
-		to += record->place->bytes;
+	*ret_end = BLOCK_BYTES;
+	while (r == 0 && (record = hash_next(&state->records, &pos, &key))) {
+		/* bounded: the file. */
+		size_t n = sizeof(struct extent) + record->length;
+		_cleanup_free_ unsigned char *bytes = malloc(n);
+
+		r = bytes ? state_get(state, record->place->offset, bytes, n) : -ENOMEM;
+		if (r == 0)
+			state_add_patch(journal, *ret_end, bytes, n, NULL, 0);
+		*ret_end += record->place->bytes;
 	}
-	return to;
+	return r;
 }
 
 /* Visits the records in the order in which add_records() did. */
@@ -71,23 +82,34 @@ static void give_back(struct state *state)
 		state->reserved = from;
 }
 
-void state_compact(struct state *state)
+static int move_together(struct state *state, uint64_t bytes)
 {
+	_cleanup_free_ unsigned char *buf = malloc(bytes);
 	struct journal journal = {
+		.buf = buf,
 		.offset = state->end,
 		.sequence = state->sequence + 1,
 		.n_records = state->records.n,
 		.records_sum = state->records_sum,
 	};
 	uint64_t end;
+	int r = buf ? add_records(state, &journal, &end) : -ENOMEM;
 
-	if (!is_mostly_free(state) || state_reserve(state, state->end + journal_bytes(state)) < 0)
-		return;
-	journal.map = state->map;
-	end = add_records(state, &journal);
+	if (r < 0)
+		return r;
 	state_add_head(&journal, state->version, end);
-	state_carry_out(state, &journal);
+	r = state_carry_out(state, &journal);
+	if (r < 0)
+		return r;
 	settle(state, end);
 	state->sequence = journal.sequence;
-	give_back(state);
+	return 0;
+}
+
+void state_compact(struct state *state)
+{
+	uint64_t bytes = is_mostly_free(state) ? journal_bytes(state) : 0;
+
+	if (bytes > 0 && state_reserve(state, state->end + bytes) == 0 && move_together(state, bytes) == 0)
+		give_back(state);
 }

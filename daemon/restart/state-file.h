@@ -71,19 +71,20 @@ struct record {
 	uint64_t key;
 	struct place *place; /* owned; NULL: the record was never committed */
 	uint64_t length;
+	uint64_t sum; /* in its extent's head, if it has a place */
 	struct list staged_link; /* state->staged */
 	enum staged staged;
 	void *bytes; /* owned; STAGED_PUT */
 	size_t n;
 	struct place *to; /* during a commit; may be `place` */
+	uint64_t to_sum;
 };
 
 #define STATE_N_CLASSES 40u
 
 struct state {
 	int fd; /* owned */
-	unsigned char *map; /* owned */
-	size_t size; /* of the file and of the map */
+	size_t size; /* of the file */
 	size_t reserved; /* this process has reserved memory up to here */
 	int readable; /* 0, -EBADMSG or -EPROTONOSUPPORT */
 	uint32_t version; /* in the head */
@@ -99,6 +100,12 @@ struct state {
 uint64_t state_sum(uint64_t sum, const void *bytes, size_t n);
 uint64_t state_head_sum(const struct head *head);
 uint64_t state_extent_sum(const struct extent *extent, const void *bytes);
+/*
+ * Bytes of the file, which no process maps: the kernel maps memory under a lock that a client can make it hold for seconds.
+ * Negative errno, also where the file ends.
+ */
+int state_get(const struct state *state, uint64_t offset, void *buf, size_t n);
+int state_set(const struct state *state, uint64_t offset, const void *buf, size_t n);
 /* The size of an extent for a record of n bytes. */
 uint32_t state_extent_size(size_t n);
 unsigned int state_class(uint32_t bytes); /* index of the list for free extents of this size; 0: extents have other sizes */
@@ -106,8 +113,8 @@ unsigned int state_class(uint32_t bytes); /* index of the list for free extents 
 /* ---- state-write.c, for state-compact.c ---------------------------------------------------------------------------- */
 
 struct journal {
-	unsigned char *map;
-	uint64_t offset, bytes;
+	unsigned char *buf; /* owned */
+	uint64_t offset, bytes; /* in the file */
 	uint64_t sequence;
 	uint64_t n_records, records_sum;
 };
@@ -116,12 +123,12 @@ uint64_t state_patch_bytes(uint64_t n);
 int state_reserve(struct state *state, uint64_t end); /* room up to there, and memory behind it: -EFBIG, -ENOSPC, -ENOMEM */
 void state_add_patch(struct journal *journal, uint64_t offset, const void *a, size_t n_a, const void *b, size_t n_b);
 void state_add_head(struct journal *journal, uint32_t version, uint64_t end);
-void state_carry_out(struct state *state, const struct journal *journal);
+int state_carry_out(struct state *state, const struct journal *journal); /* a failure has changed nothing */
 /* After a commit: moves all records together if most of the file is free. A failure changes nothing; the next commit tries again. */
 void state_compact(struct state *state);
 
-/* Apply the patches of a committed journal to the extents and the head. -EBADMSG: one would write elsewhere. */
-int state_apply(unsigned char *map, uint64_t offset, uint64_t bytes);
+/* Apply the patches of a journal, which lies at `offset`, to the extents and the head. -EBADMSG: one would write elsewhere. */
+int state_apply(const struct state *state, const unsigned char *journal, uint64_t offset, uint64_t bytes);
 struct record *state_record_free(struct record *record);
 void state_forget_free(struct state *state); /* empties the lists of free extents; the file stays as it is */
 

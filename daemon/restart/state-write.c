@@ -6,8 +6,8 @@
  * it sets the mark has changed nothing that a reader sees; after that, the next process that opens the state applies the patches
  * again. A record that needs an extent of the same size stays where it is. Any other record moves, and the next record of that
  * size takes the extent that it leaves. So a commit neither moves nor reads records that it does not change; state-compact.c is
- * the exception. A commit reserves memory first, since a store to a page that the system cannot provide kills the writer. Files
- * grow by an eighth, so that this happens rarely.
+ * the exception. A commit reserves memory first, so that no write fails behind the mark. Files grow by an eighth, so that this
+ * happens rarely.
  */
 #include "daemon/restart/state-file.h"
 
@@ -15,7 +15,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
@@ -61,12 +60,25 @@ static void stage(struct state *state, struct record *record, enum staged what, 
 	record->n = n;
 }
 
+static bool has_bytes(const struct state *state, uint64_t offset, const unsigned char *bytes, size_t n)
+{
+	unsigned char buf[1024];
+	size_t part;
+
+	for (; n > 0; n -= part, bytes += part, offset += part) {
+		part = n < sizeof(buf) ? n : sizeof(buf);
+		if (state_get(state, offset, buf, part) < 0 || memcmp(buf, bytes, part) != 0)
+			return false;
+	}
+	return true;
+}
+
 static bool is_there(const struct state *state, uint64_t key, const void *bytes, size_t n)
 {
 	const struct record *record = hash_get(&state->records, key);
 
 	return record && record->place && record->staged == STAGED_NOTHING && record->length == n &&
-	       (n == 0 || memcmp(state->map + record->place->offset + sizeof(struct extent), bytes, n) == 0);
+	       has_bytes(state, record->place->offset + sizeof(struct extent), bytes, n);
 }
 
 void state_put(struct state *state, uint64_t key, const void *bytes, size_t n)
@@ -174,24 +186,9 @@ static void unchoose(struct state *state)
 	}
 }
 
-static int map_more(struct state *state, size_t size)
-{
-	void *map;
-
-	if (size <= state->size)
-		return 0;
-	map = mremap(state->map, state->size, size, MREMAP_MAYMOVE);
-	if (map == MAP_FAILED)
-		return -errno;
-	state->map = map;
-	state->size = size;
-	return 0;
-}
-
 int state_reserve(struct state *state, uint64_t end)
 {
 	size_t size = state->reserved + state->reserved / 8;
-	int r;
 
 	if (end <= state->reserved)
 		return 0;
@@ -202,10 +199,10 @@ int state_reserve(struct state *state, uint64_t end)
 	size = (size + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
 	if (fallocate(state->fd, 0, (off_t)state->reserved, (off_t)(size - state->reserved)) < 0)
 		return -errno;
-	r = map_more(state, size);
-	if (r == 0)
-		state->reserved = size;
-	return r;
+	state->reserved = size;
+	if (state->size < size)
+		state->size = size;
+	return 0;
 }
 
 /* ---- the journal --------------------------------------------------------------------------------------------------- */
@@ -213,7 +210,7 @@ int state_reserve(struct state *state, uint64_t end)
 void state_add_patch(struct journal *journal, uint64_t offset, const void *a, size_t n_a, const void *b, size_t n_b)
 {
 	const struct patch patch = {offset, n_a + n_b};
-	unsigned char *at = journal->map + journal->offset + journal->bytes;
+	unsigned char *at = journal->buf + journal->bytes;
 
 	memcpy(at, &patch, sizeof(patch));
 	memcpy(at + sizeof(patch), a, n_a);
@@ -232,7 +229,7 @@ static void add_free(struct journal *journal, const struct place *place)
 	state_add_patch(journal, place->offset, &extent, sizeof(extent), NULL, 0);
 }
 
-static void add_record(struct journal *journal, const struct record *record)
+static void add_record(struct journal *journal, struct record *record)
 {
 	struct extent extent = {
 		.magic = EXTENT_MAGIC,
@@ -242,18 +239,16 @@ static void add_record(struct journal *journal, const struct record *record)
 		.sequence = journal->sequence,
 	};
 
-	extent.sum = state_extent_sum(&extent, record->bytes);
+	extent.sum = record->to_sum = state_extent_sum(&extent, record->bytes);
 	journal->records_sum += extent.sum;
 	journal->n_records++;
 	state_add_patch(journal, record->to->offset, &extent, sizeof(extent), record->bytes, record->n);
 }
 
-static void add_change(struct journal *journal, const struct record *record)
+static void add_change(struct journal *journal, struct record *record)
 {
 	if (record->place) {
-		const struct extent *old = (const void *)(journal->map + record->place->offset);
-
-		journal->records_sum -= old->sum;
+		journal->records_sum -= record->sum;
 		journal->n_records--;
 	}
 	if (record->staged == STAGED_PUT)
@@ -288,23 +283,28 @@ static uint64_t count_committed(const struct state *state)
 	return n;
 }
 
-/*
- * The compiler must not move stores across the one to the mark's magic. Readers look only after this process has ended, so no
- * other ordering is necessary.
- */
-void state_carry_out(struct state *state, const struct journal *journal)
+/* Readers look only after this process has ended, and it writes one after the other. */
+int state_carry_out(struct state *state, const struct journal *journal)
 {
-	struct mark *mark = (struct mark *)(void *)(state->map + MARK_OFFSET);
-	int r;
+	struct mark mark = {
+		.offset = journal->offset,
+		.bytes = journal->bytes,
+		.sum = state_sum(STATE_COMMITTED, journal->buf, journal->bytes),
+		.magic = STATE_COMMITTED,
+	};
+	int r = state_set(state, journal->offset, journal->buf, journal->bytes);
 
-	mark->offset = journal->offset;
-	mark->bytes = journal->bytes;
-	mark->sum = state_sum(STATE_COMMITTED, state->map + journal->offset, journal->bytes);
-	__atomic_store_n(&mark->magic, STATE_COMMITTED, __ATOMIC_RELEASE);
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	r = state_apply(state->map, journal->offset, journal->bytes);
+	if (r == 0)
+		r = state_set(state, MARK_OFFSET, &mark, sizeof(mark));
+	if (r < 0)
+		return r;
+	/* All of it lies before the journal, for which there was room. */
+	r = state_apply(state, journal->buf, journal->offset, journal->bytes);
+	mark.magic = 0;
+	if (r == 0)
+		r = state_set(state, MARK_OFFSET, &mark, sizeof(mark));
 	assert_bug(r == 0);
-	__atomic_store_n(&mark->magic, 0, __ATOMIC_RELEASE);
+	return 0;
 }
 
 /* ---- commit -------------------------------------------------------------------------------------------------------- */
@@ -316,6 +316,7 @@ static void settle(struct state *state, struct record *record)
 	record->place = record->to;
 	record->to = NULL;
 	record->length = record->n;
+	record->sum = record->to_sum;
 	unstage(state, record);
 }
 
@@ -326,6 +327,22 @@ static void discard(struct state *state)
 	list_for_each_entry_safe(record, tmp, &state->staged, staged_link)
 		unstage(state, record);
 	state->error = 0;
+}
+
+static int write_journal(struct state *state, struct journal *journal, uint32_t version, uint64_t end, uint64_t bytes)
+{
+	/* bounded: choose(). */
+	_cleanup_free_ unsigned char *buf = malloc(bytes);
+	struct record *record;
+
+	if (!buf)
+		return -ENOMEM;
+	journal->buf = buf;
+	journal->offset = end;
+	list_for_each_entry(record, &state->staged, staged_link)
+		add_change(journal, record);
+	state_add_head(journal, version, end);
+	return state_carry_out(state, journal);
 }
 
 static int commit(struct state *state, uint32_t version)
@@ -340,16 +357,12 @@ static int commit(struct state *state, uint32_t version)
 		r = choose(state, &end, &bytes);
 	if (r == 0)
 		r = state_reserve(state, end + bytes);
+	if (r == 0)
+		r = write_journal(state, &journal, version, end, bytes);
 	if (r < 0) {
 		unchoose(state);
 		return r;
 	}
-	journal.map = state->map;
-	journal.offset = end;
-	list_for_each_entry(record, &state->staged, staged_link)
-		add_change(&journal, record);
-	state_add_head(&journal, version, end);
-	state_carry_out(state, &journal);
 	list_for_each_entry_safe(record, tmp, &state->staged, staged_link)
 		settle(state, record);
 	state->sequence = journal.sequence;

@@ -5,6 +5,9 @@
  * The reader takes a state as a whole or refuses it. Sums cover the head and each record. The head has the number of records and
  * the sum of their sums, so the reader notices a record that is missing or that comes from another commit. It checks each offset
  * and length against the size of the file, which nobody can shrink: the file is a daemon's, but that daemon may have had a bug.
+ *
+ * pread() and pwrite() wait for nothing that a client has: clients have no descriptor of the file, so nobody can punch a hole into
+ * it. Mapping it would wait, for holes that a client punches into other memory.
  */
 #include "daemon/restart/state.h"
 
@@ -14,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "daemon/restart/state-file.h"
 #include "proto/base/cleanup.h"
@@ -87,6 +91,40 @@ unsigned int state_class(uint32_t bytes)
 	return SMALL_BYTES << log2 == bytes ? SMALL_BYTES / UNIT_BYTES + log2 : 0;
 }
 
+/* ---- the file ------------------------------------------------------------------------------------------------------ */
+
+int state_get(const struct state *state, uint64_t offset, void *buf, size_t n)
+{
+	unsigned char *to = buf;
+
+	while (n > 0) {
+		ssize_t got = pread(state->fd, to, n, (off_t)offset);
+
+		if (got <= 0)
+			return got < 0 ? -errno : -EBADMSG;
+		to += got;
+		offset += (uint64_t)got;
+		n -= (size_t)got;
+	}
+	return 0;
+}
+
+int state_set(const struct state *state, uint64_t offset, const void *buf, size_t n)
+{
+	const unsigned char *from = buf;
+
+	while (n > 0) {
+		ssize_t put = pwrite(state->fd, from, n, (off_t)offset);
+
+		if (put <= 0)
+			return put < 0 ? -errno : -EIO;
+		from += put;
+		offset += (uint64_t)put;
+		n -= (size_t)put;
+	}
+	return 0;
+}
+
 /* ---- a writer that was killed ------------------------------------------------------------------------------------- */
 
 static bool goes_right(const struct patch *patch, uint64_t end)
@@ -96,38 +134,54 @@ static bool goes_right(const struct patch *patch, uint64_t end)
 	return patch->offset >= BLOCK_BYTES && patch->offset <= end && patch->bytes <= end - patch->offset;
 }
 
-int state_apply(unsigned char *map, uint64_t offset, uint64_t bytes)
+int state_apply(const struct state *state, const unsigned char *journal, uint64_t offset, uint64_t bytes)
 {
-	uint64_t at = offset, end = offset + bytes;
+	uint64_t at = 0;
 	struct patch patch;
+	int r = 0;
 
-	while (at < end) {
-		if (end - at < sizeof(patch))
+	while (r == 0 && at < bytes) {
+		if (bytes - at < sizeof(patch))
 			return -EBADMSG;
-		memcpy(&patch, map + at, sizeof(patch));
+		memcpy(&patch, journal + at, sizeof(patch));
 		at += sizeof(patch);
-		if (patch.bytes > end - at || !goes_right(&patch, offset))
+		if (patch.bytes > bytes - at || !goes_right(&patch, offset))
 			return -EBADMSG;
-		memcpy(map + patch.offset, map + at, patch.bytes);
+		r = state_set(state, patch.offset, journal + at, patch.bytes);
 		at += (patch.bytes + 7) / 8 * 8; /* bounded: the bytes of a file */
 	}
-	return 0;
+	return r;
 }
 
-static int finish_commit(struct state *state)
+static int finish_with(const struct state *state, const struct mark *mark)
 {
-	struct mark *mark = (struct mark *)(void *)(state->map + MARK_OFFSET);
-	int r;
+	/* bounded: the file. */
+	_cleanup_free_ unsigned char *journal = malloc(mark->bytes + 1);
+	const uint64_t none = 0;
+	int r, r_mark;
 
-	if (mark->magic != STATE_COMMITTED)
-		return 0;
-	if (mark->offset < BLOCK_BYTES || mark->offset > state->size || mark->bytes > state->size - mark->offset ||
-	    mark->sum != state_sum(STATE_COMMITTED, state->map + mark->offset, mark->bytes))
+	if (!journal)
+		return -ENOMEM;
+	r = state_get(state, mark->offset, journal, mark->bytes);
+	if (r < 0)
+		return r;
+	if (mark->sum != state_sum(STATE_COMMITTED, journal, mark->bytes))
 		return -EBADMSG;
-	r = state_apply(state->map, mark->offset, mark->bytes);
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	mark->magic = 0;
-	return r;
+	r = state_apply(state, journal, mark->offset, mark->bytes);
+	r_mark = state_set(state, MARK_OFFSET + offsetof(struct mark, magic), &none, sizeof(none));
+	return r < 0 ? r : r_mark;
+}
+
+static int finish_commit(const struct state *state)
+{
+	struct mark mark;
+	int r = state_get(state, MARK_OFFSET, &mark, sizeof(mark));
+
+	if (r < 0 || mark.magic != STATE_COMMITTED)
+		return r;
+	if (mark.offset < BLOCK_BYTES || mark.offset > state->size || mark.bytes > state->size - mark.offset)
+		return -EBADMSG;
+	return finish_with(state, &mark);
 }
 
 /* ---- loading ------------------------------------------------------------------------------------------------------- */
@@ -139,7 +193,7 @@ static int add_record(struct state *state, const struct extent *extent, struct p
 
 	if (!record)
 		return -ENOMEM;
-	*record = (struct record){.key = extent->key, .place = place, .length = extent->length};
+	*record = (struct record){.key = extent->key, .place = place, .length = extent->length, .sum = extent->sum};
 	list_init(&record->staged_link);
 	r = hash_add(&state->records, extent->key, record);
 	if (r < 0)
@@ -151,7 +205,7 @@ static int add_record(struct state *state, const struct extent *extent, struct p
 	return r == -EEXIST ? -EBADMSG : r;
 }
 
-static int load_extent(struct state *state, uint64_t offset, uint64_t *ret_bytes)
+static int load_extent(struct state *state, const unsigned char *file, uint64_t offset, uint64_t *ret_bytes)
 {
 	struct extent extent;
 	struct place *place;
@@ -159,12 +213,12 @@ static int load_extent(struct state *state, uint64_t offset, uint64_t *ret_bytes
 
 	if (state->end - offset < sizeof(extent))
 		return -EBADMSG;
-	memcpy(&extent, state->map + offset, sizeof(extent));
+	memcpy(&extent, file + offset, sizeof(extent));
 	if (extent.magic != EXTENT_MAGIC || state_class(extent.bytes) == 0 || extent.bytes > state->end - offset)
 		return -EBADMSG;
 	if (extent.length != EXTENT_FREE &&
 	    (extent.length > extent.bytes - sizeof(extent) ||
-	     extent.sum != state_extent_sum(&extent, state->map + offset + sizeof(extent))))
+	     extent.sum != state_extent_sum(&extent, file + offset + sizeof(extent))))
 		return -EBADMSG;
 	place = calloc(1, sizeof(*place));
 	if (!place)
@@ -186,45 +240,56 @@ static int load_extent(struct state *state, uint64_t offset, uint64_t *ret_bytes
 
 static int load_extents(struct state *state, const struct head *head)
 {
+	/* bounded: the file. */
+	_cleanup_free_ unsigned char *file = malloc(head->end);
 	uint64_t offset = BLOCK_BYTES, bytes = 0;
-	int r = 0;
+	int r = file ? state_get(state, 0, file, head->end) : -ENOMEM;
 
 	state->end = head->end;
 	state->sequence = head->sequence;
 	for (; r == 0 && offset < state->end; offset += bytes)
-		r = load_extent(state, offset, &bytes);
+		r = load_extent(state, file, offset, &bytes);
 	if (r < 0)
 		return r;
 	return state->records.n == head->n_records && state->records_sum == head->records_sum ? 0 : -EBADMSG;
 }
 
 /* True: the head has another version, or so has the second head, which files had before version 4. */
-static bool is_strange(const struct state *state, uint32_t *ret_version)
+static bool is_strange(const unsigned char *top, uint32_t *ret_version)
 {
-	const struct head *head = (const void *)state->map;
+	struct head head;
 
-	if (head->magic != STATE_MAGIC)
-		head = (const void *)(state->map + OLD_HEAD_OFFSET);
-	*ret_version = head->version;
-	return head->magic == STATE_MAGIC && head->version != STATE_VERSION;
+	memcpy(&head, top, sizeof(head));
+	if (head.magic != STATE_MAGIC)
+		memcpy(&head, top + OLD_HEAD_OFFSET, sizeof(head));
+	*ret_version = head.version;
+	return head.magic == STATE_MAGIC && head.version != STATE_VERSION;
+}
+
+static int load_head(struct state *state, struct head *ret_head)
+{
+	unsigned char top[OLD_HEAD_OFFSET + sizeof(struct head)];
+	int r = state_get(state, 0, top, sizeof(top));
+
+	memcpy(ret_head, top, sizeof(*ret_head));
+	return r == 0 && is_strange(top, &state->version) ? -EPROTONOSUPPORT : r;
 }
 
 static int load(struct state *state)
 {
-	const struct head *head = (const void *)state->map;
-	int r;
+	struct head head;
+	int r = load_head(state, &head);
 
-	if (is_strange(state, &state->version))
-		return -EPROTONOSUPPORT;
-	r = finish_commit(state);
+	if (r == 0)
+		r = finish_commit(state);
+	if (r == 0)
+		r = load_head(state, &head);
 	if (r < 0)
 		return r;
-	if (is_strange(state, &state->version))
-		return -EPROTONOSUPPORT;
-	if (head->magic != STATE_MAGIC || head->zero || head->sequence == 0 || head->sequence > MAX_SEQUENCE ||
-	    head->end < BLOCK_BYTES || head->end > state->size || head->sum != state_head_sum(head))
+	if (head.magic != STATE_MAGIC || head.zero || head.sequence == 0 || head.sequence > MAX_SEQUENCE ||
+	    head.end < BLOCK_BYTES || head.end > state->size || head.sum != state_head_sum(&head))
 		return -EBADMSG;
-	return load_extents(state, head);
+	return load_extents(state, &head);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------------- */
@@ -257,6 +322,7 @@ int state_read(struct state *state, uint32_t *ret_version, const void **ret_byte
 	/* bounded: the extents of the file. */
 	_cleanup_free_ struct record **records = calloc(state->records.n + 1, sizeof(struct record *));
 	size_t n, bytes;
+	int r = 0;
 
 	if (state->readable == -EPROTONOSUPPORT)
 		*ret_version = state->version;
@@ -271,26 +337,18 @@ int state_read(struct state *state, uint32_t *ret_version, const void **ret_byte
 	if (!state->flat)
 		return -ENOMEM;
 	*ret_n = 0;
-	for (size_t i = 0; i < n; i++) {
-		memcpy(state->flat + *ret_n, state->map + records[i]->place->offset + sizeof(struct extent), records[i]->length);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		r = state_get(state, records[i]->place->offset + sizeof(struct extent), state->flat + *ret_n, records[i]->length);
 		*ret_n += records[i]->length;
 	}
+	if (r < 0)
+		return r;
 	*ret_version = state->version;
 	*ret_bytes = state->flat;
 	return 0;
 }
 
 /* ---- birth and death ----------------------------------------------------------------------------------------------- */
-
-static int map_file(struct state *state)
-{
-	void *map = mmap(NULL, state->size, PROT_READ | PROT_WRITE, MAP_SHARED, state->fd, 0);
-
-	if (map == MAP_FAILED)
-		return -errno;
-	state->map = map;
-	return 0;
-}
 
 static struct state *state_alloc(int fd)
 {
@@ -312,7 +370,6 @@ static struct state *state_alloc(int fd)
 int state_new(struct state **ret)
 {
 	_cleanup_(state_freep) struct state *state = state_alloc(-1);
-	int r;
 
 	if (!state)
 		return -ENOMEM;
@@ -323,9 +380,6 @@ int state_new(struct state **ret)
 	if (fallocate(state->fd, 0, 0, (off_t)state->size) < 0 ||
 	    fcntl(state->fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0)
 		return -errno;
-	r = map_file(state);
-	if (r < 0)
-		return r;
 	*ret = take_ptr(state);
 	return 0;
 }
@@ -382,8 +436,6 @@ int state_open(int fd, struct state **ret)
 		return -ENOMEM;
 	}
 	r = check_file(state);
-	if (r == 0)
-		r = map_file(state);
 	if (r < 0)
 		return r;
 	state->readable = load(state);
@@ -408,8 +460,6 @@ struct state *state_free(struct state *state)
 	if (!state)
 		return NULL;
 	forget_all(state);
-	if (state->map)
-		munmap(state->map, state->size);
 	safe_close(state->fd);
 	free(state->flat);
 	free(state);

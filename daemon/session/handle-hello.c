@@ -231,8 +231,7 @@ static void run_health(struct request *req)
 {
 	struct session_health *made = req->op;
 
-	if (req->msg->hello_req.role == MSG_ROLE_CLIENT)
-		made->r = session_make_health(made);
+	made->r = session_make_health(made);
 }
 
 static int finish_hello(struct request *req)
@@ -242,7 +241,6 @@ static int finish_hello(struct request *req)
 
 int handle_hello(struct request *req)
 {
-	const struct registry *registry = req->session->registry;
 	int r = await_porter(req);
 
 	if (r == REQUEST_WAITS)
@@ -253,6 +251,7 @@ int handle_hello(struct request *req)
 		r = -ENOMEM;
 	if (r != 0)
 		return conclude(req, r);
-	/* Mapping may wait for the memory of a user who stalls. */
-	return request_work(req, registry->stalls && req->msg->hello_req.role == MSG_ROLE_CLIENT, run_health, finish_hello);
+	if (req->msg->hello_req.role != MSG_ROLE_CLIENT)
+		return finish_hello(req);
+	return request_at_memory(req, run_health, finish_hello);
 }

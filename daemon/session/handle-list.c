@@ -138,6 +138,7 @@ static int finish_sessions(struct request *req)
 static void add_ask(struct request *req, struct session_page *page, struct session *session)
 {
 	page->asks[page->n].session = session;
+	page->asks[page->n].r = -EBUSY;
 	/* One without NICs has nothing to ask, and goes on. */
 	page->asks[page->n].held = session->n_nics > 0 && may_ask(req, session);
 	page->asks[page->n].counters = session->counters;
@@ -162,14 +163,16 @@ static int list_sessions(struct request *req, struct cursor *cursor)
 		fill_session_item(&rep->sessions[rep->n_sessions++], session);
 		add_ask(req, page, session);
 	}
-	/* A NIC that stalls is asked here: an administrator's list waits neither for a thread nor for what one of them maps. */
-	return request_work(req, req->session->registry->blocks, ask_sessions, finish_sessions);
+	/* A NIC that stalls is asked here, and firmware by a worker: an administrator's list waits for neither. */
+	return req->session->registry->blocks ? request_look(req, ask_sessions, finish_sessions)
+					      : request_work(req, false, ask_sessions, finish_sessions);
 }
 
 /* ---- resources: the same walk for QPs and memory regions ---------------------------------------------------------- */
 
 struct qp_page {
 	unsigned int n; /* as the reply has them */
+	bool is_asked; /* else no worker took it */
 	struct {
 		const struct session_queues *queues;
 		const struct nic_qp *qp;
@@ -180,19 +183,25 @@ struct qp_page {
 };
 
 /* A QP whose NIC says nothing is shown as it is known, and an event that comes meanwhile stays known. */
+static bool ask_qp(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_info *ret_info)
+{
+	int r;
+
+	ctx->patience_nsec = PATIENCE_NSEC;
+	r = ctx->nic->ops->qp_query(ctx, qpn, ret_info);
+	ctx->patience_nsec = 0;
+	return r == 0;
+}
+
 static void ask_qps(struct request *req)
 {
+	uint64_t end = req->session->registry->stalls ? nsec_add(nsec_now(), PAGE_NSEC) : UINT64_MAX;
 	struct qp_page *page = req->op;
 
-	for (unsigned int i = 0; i < page->n; i++) {
-		struct nic_ctx *ctx = page->asks[i].held ? page->asks[i].queues->nic->ctx : NULL;
-
-		if (!ctx)
-			continue;
-		ctx->patience_nsec = PATIENCE_NSEC;
-		page->asks[i].held = ctx->nic->ops->qp_query(ctx, page->asks[i].qp->qpn, &page->asks[i].info) == 0;
-		ctx->patience_nsec = 0;
-	}
+	page->is_asked = true;
+	for (unsigned int i = 0; i < page->n; i++)
+		page->asks[i].held = page->asks[i].held && nsec_now() < end &&
+				     ask_qp(page->asks[i].queues->nic->ctx, page->asks[i].qp->qpn, &page->asks[i].info);
 }
 
 static int finish_qps(struct request *req)
@@ -201,7 +210,7 @@ static int finish_qps(struct request *req)
 	struct qp_page *page = req->op;
 
 	for (unsigned int i = 0; i < page->n; i++) {
-		if (!page->asks[i].held)
+		if (!page->is_asked || !page->asks[i].held)
 			continue;
 		qp_cache_set_info(page->asks[i].queues->nic, page->asks[i].qp->qpn, &page->asks[i].info);
 		fill_qp_item(&rep->qps[i], page->asks[i].session, page->asks[i].queues, page->asks[i].qp,
@@ -279,7 +288,7 @@ static int list_qps(struct request *req, struct cursor *cursor)
 	if (!req->rep->list_rep.qps || !page)
 		return -ENOMEM;
 	r = list_resources(req, cursor, RESOURCE_QUEUES);
-	return r < 0 ? r : request_work(req, true, ask_qps, finish_qps);
+	return r < 0 ? r : request_look(req, ask_qps, finish_qps);
 }
 
 static int list_mrs(struct request *req, struct cursor *cursor)

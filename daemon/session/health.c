@@ -8,7 +8,7 @@
  * file writes it and never trusts it.
  *
  * Mapping and unmapping may wait for the memory of a user who stalls, and a client can punch a hole into its page, for which
- * its writers then wait. So if NICs stall, workers map the page, write it and unmap it. Control thread, except
+ * its writers then wait. So workers map the page, write it and unmap it, on all NICs that have workers. Control thread, except
  * session_health_write() and session_make_health().
  */
 #include "daemon/session/session.h"
@@ -55,7 +55,7 @@ void session_health_write(struct shmd_health_page *page, const struct health_new
 		health_set_final(&page->nic[i], SHMD_HEALTH_SESSION_ENDED);
 }
 
-/* ---- by a worker, where NICs stall ------------------------------------------------------------------------------- */
+/* ---- by a worker ------------------------------------------------------------------------------------------------- */
 
 struct health_write {
 	struct work work;
@@ -106,7 +106,7 @@ static void write_news(struct session *session)
 		.session = session, .page = session->health, .news = session->health_news};
 	session->health_news = (struct health_news){0};
 	session->health_write = write;
-	if (registry_run(session->registry, &write->work)) {
+	if (registry_run_at_memory(session->registry, &write->work)) {
 		session->health_write = NULL;
 		free(write);
 	}
@@ -115,7 +115,7 @@ static void write_news(struct session *session)
 /* A session that an import gives up is freed at once, so no worker may hold it: it has no `release` yet. */
 static void publish(struct session *session)
 {
-	if (session->registry->stalls && session->release) {
+	if (registry_has_busy(session->registry) && session->release) {
 		write_news(session);
 		return;
 	}
@@ -147,8 +147,9 @@ void session_health_port(struct session *session, const struct session_nic *nic,
 
 void session_health_end(struct session *session)
 {
-	if (!session->health)
+	if (!session->health || session->told_end)
 		return;
+	session->told_end = true;
 	session->health_news.has_ended = true;
 	publish(session);
 }

@@ -113,6 +113,27 @@ bool registry_run(struct registry *registry, struct work *work)
 	return false;
 }
 
+bool registry_run_at_memory(struct registry *registry, struct work *work)
+{
+	const struct registry_hooks *hooks = &registry->attr.hooks;
+
+	work->may_stall = true;
+	if (hooks->run)
+		return hooks->run(hooks->arg, work);
+	hooks->work(hooks->arg, work);
+	return false;
+}
+
+void registry_offer(struct registry *registry, struct work *work)
+{
+	const struct registry_hooks *hooks = &registry->attr.hooks;
+
+	if (hooks->offer)
+		hooks->offer(hooks->arg, work);
+	else
+		hooks->work(hooks->arg, work);
+}
+
 /* ---- the state of NICs ------------------------------------------------------------------------------------------- */
 
 static void query_run(struct work *work)

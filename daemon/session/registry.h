@@ -69,6 +69,8 @@ struct registry_hooks {
 	void (*work)(void *arg, struct work *work);
 	/* The same of work that may stall; where that is done at once: true, and done is not called. NULL: it stalls everybody. */
 	bool (*run)(void *arg, struct work *work);
+	/* As `work`, but if no thread takes it soon, it is not run, and done is called all the same. NULL: as `work`. */
+	void (*offer)(void *arg, struct work *work);
 	unsigned int debug; /* enum note_topic: debug lines wanted */
 };
 
@@ -151,6 +153,10 @@ void registry_work(struct registry *registry, bool blocks, struct work *work);
  * stall and did not, so it has run, and the rest is the caller's.
  */
 bool registry_run(struct registry *registry, struct work *work);
+/* The same of work that maps, unmaps or touches memory that a client reaches, and needs no NIC. */
+bool registry_run_at_memory(struct registry *registry, struct work *work);
+/* By another thread, if one takes it soon; else done() is called without run(). */
+void registry_offer(struct registry *registry, struct work *work);
 /* May sessions be busy here? */
 static inline bool registry_has_busy(const struct registry *registry)
 {

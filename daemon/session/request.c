@@ -116,6 +116,31 @@ int request_work(struct request *req, bool blocks, request_run run, request_fini
 	return REQUEST_WAITS;
 }
 
+int request_at_memory(struct request *req, request_run run, request_finish finish)
+{
+	struct registry *registry = req->session->registry;
+
+	prepare(req, run, finish);
+	if (!registry_has_busy(registry))
+		return do_at_once(req);
+	if (registry_run_at_memory(registry, &req->work))
+		return finish(req);
+	session_take(req->session);
+	return REQUEST_WAITS;
+}
+
+int request_look(struct request *req, request_run run, request_finish finish)
+{
+	struct registry *registry = req->session->registry;
+
+	prepare(req, run, finish);
+	if (!registry_has_busy(registry))
+		return do_at_once(req);
+	session_take(req->session);
+	registry_offer(registry, &req->work);
+	return REQUEST_WAITS;
+}
+
 int request_change(struct request *req, struct session_nic *nic, request_run run, request_finish finish)
 {
 	req->changes = session_is_saved(req->session) ? nic : NULL;

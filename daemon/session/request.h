@@ -69,6 +69,10 @@ void *request_op(struct request *req, size_t bytes);
  * touch the request after this call. The answer is the handler's.
  */
 int request_work(struct request *req, bool blocks, request_run run, request_finish finish);
+/* The same for what maps memory that a client reaches, and needs no NIC. */
+int request_at_memory(struct request *req, request_run run, request_finish finish);
+/* The same for a look at NICs: if no worker takes it soon, `finish` comes without `run`. */
+int request_look(struct request *req, request_run run, request_finish finish);
 /* The same for what changes this NIC's context: what outlives the daemon of it is written down anew. */
 int request_change(struct request *req, struct session_nic *nic, request_run run, request_finish finish);
 /* The same for what takes too long for the control thread on any NIC. */

@@ -13,7 +13,8 @@
  * that a client posts after its end, so every flush ends.
  *
  * If a NIC blocks or stalls, a worker takes its steps; the control thread then reads nothing of an ended session but its owner. It
- * must not begin while a worker is busy with the session.
+ * must not begin while a worker is busy with the session. Firmware and the health page have workers of two kinds, and firmware
+ * comes first there: a hole in the page puts off the end of the session, and not that of its queues.
  */
 #include "daemon/session/session.h"
 
@@ -120,14 +121,14 @@ static void teardown_saved(struct session *session)
 		session->registry->attr.save->forget(session);
 }
 
-/* News that are not written yet, where NICs stall. */
+/* News that are not written yet. */
 static void teardown_words(struct session *session)
 {
 	if (session->last_health)
 		session_health_write(session->last_health, &session->health_news);
 }
 
-/* Where NICs stall a worker does this: unmapping may wait for a user's memory. */
+/* Unmapping may wait for a user's memory. */
 static void teardown_health(struct session *session)
 {
 	if (session->last_health)
@@ -169,12 +170,15 @@ struct step {
 	void (*run)(struct session *session);
 };
 
-static const struct step of_nics[] = {
-	{"0 health words", teardown_words},
+static const struct step of_contexts[] = {
 	{"1 stop data threads on its queues, 2 QPs to error, 3 bounded wait for the flush", teardown_quiesce},
 	{"4 destroy QPs, 5 CQs", teardown_queues},
 	{"6 deregister memory", teardown_memory},
 	{"7 doorbell pages, 8 PDs, 9 contexts and their descriptors", teardown_contexts},
+};
+
+static const struct step of_page[] = {
+	{"8 health words that are not written yet", teardown_words},
 	{"8 the mapping of the health page", teardown_health},
 };
 
@@ -196,10 +200,7 @@ static void teardown_begin(struct session *session)
 		request_free(take_ptr(session->hello));
 	session_packet_free(session);
 	/* Also without session_end(): a kernel on a GPU has only these words. */
-	if (session->registry->stalls)
-		session->health_news.has_ended = true;
-	else
-		session_health_end(session);
+	session->health_news.has_ended |= !session->told_end;
 	session->last_health = take_ptr(session->health);
 	monitor_leave(session);
 	session_save_ending(session);
@@ -208,20 +209,37 @@ static void teardown_begin(struct session *session)
 	session->quiesce_nsec = session->gone || session->n_nics == 0 ? 0 : session->registry->attr.quiesce_nsec;
 }
 
+static void take_steps(struct session *session, const struct step *steps, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		steps[i].run(session);
+}
+
+#define TAKE_STEPS(session, steps) take_steps(session, steps, sizeof(steps) / sizeof((steps)[0]))
+
+static void contexts_run(struct work *work)
+{
+	TAKE_STEPS(container_of(work, struct session, work), of_contexts);
+}
+
+static void page_run(struct work *work)
+{
+	TAKE_STEPS(container_of(work, struct session, work), of_page);
+}
+
+/* Kernels that wait for its NICs see the words first. */
 static void teardown_run(struct work *work)
 {
-	struct session *session = container_of(work, struct session, work);
-
-	for (unsigned int i = 0; i < sizeof(of_nics) / sizeof(of_nics[0]); i++)
-		of_nics[i].run(session);
+	teardown_words(container_of(work, struct session, work));
+	contexts_run(work);
+	page_run(work);
 }
 
 static void teardown_done(struct work *work)
 {
 	struct session *session = container_of(work, struct session, work);
 
-	for (unsigned int i = 0; i < sizeof(of_session) / sizeof(of_session[0]); i++)
-		of_session[i].run(session);
+	TAKE_STEPS(session, of_session);
 	monitor_session_closed(session);
 	list_del(&session->link);
 	free(session);
@@ -237,11 +255,48 @@ struct session *session_free(struct session *session)
 	return NULL;
 }
 
-static bool takes_time(const struct session *session)
+static void set_work(struct session *session, void (*run)(struct work *work), void (*done)(struct work *work))
 {
-	if (session->n_nics == 0)
-		return session->last_health && session->registry->stalls;
-	return registry_has_busy(session->registry);
+	session->work = (struct work){.users = {session->user.uid, session->user.cgroup}, .run = run, .done = done};
+}
+
+/* When nobody else writes it. */
+static void end_page(struct session *session)
+{
+	if (session->health_write)
+		return;
+	set_work(session, page_run, teardown_done);
+	if (registry_run_at_memory(session->registry, &session->work))
+		teardown_done(&session->work);
+}
+
+static void contexts_done(struct work *work)
+{
+	struct session *session = container_of(work, struct session, work);
+
+	session->contexts_closed = true;
+	end_page(session);
+}
+
+static void end_at_firmware(struct session *session)
+{
+	session_health_end(session);
+	teardown_begin(session);
+	set_work(session, contexts_run, contexts_done);
+	registry_work(session->registry, true, &session->work);
+}
+
+/* By one worker, if it needs one. */
+static void end_at_memory(struct session *session)
+{
+	bool takes_time = registry_has_busy(session->registry) && (session->n_nics > 0 || session->health);
+
+	teardown_begin(session);
+	set_work(session, teardown_run, teardown_done);
+	if (!takes_time)
+		registry_work(session->registry, false, &session->work);
+	else if (registry_run_at_memory(session->registry, &session->work))
+		teardown_done(&session->work);
 }
 
 void session_release(struct session *session)
@@ -249,15 +304,14 @@ void session_release(struct session *session)
 	if (!session)
 		return;
 	session->released = true;
-	if (session->busy || session->health_write)
+	if (session->contexts_closed)
+		end_page(session);
+	else if (session->busy)
 		return;
-	teardown_begin(session);
-	session->work = (struct work){
-		.users = {session->user.uid, session->user.cgroup}, .run = teardown_run, .done = teardown_done};
-	if (!takes_time(session))
-		registry_work(session->registry, false, &session->work);
-	else if (registry_run(session->registry, &session->work))
-		teardown_done(&session->work);
+	else if (session->registry->blocks && session->n_nics > 0)
+		end_at_firmware(session);
+	else if (!session->health_write)
+		end_at_memory(session);
 }
 
 /* ---- single resources ----------------------------------------------------------------------------------------- */

@@ -30,7 +30,7 @@
 #define SESSION_CONNECTION_FDS 2 /* of any connection: socket, pidfd */
 
 /* Most mappings that the daemon has for one of each; of a context: struct nic.maps_per_ctx. */
-#define SESSION_MAPS 2 /* health page, saved state */
+#define SESSION_MAPS 1 /* health page */
 #define SESSION_MR_MAPS 1
 #define SESSION_QUEUES_MAPS 1
 
@@ -145,6 +145,7 @@ struct session {
 	bool wants_look; /* one of its contexts has news; looked at when it is not busy */
 	bool is_counted; /* the look asks for the counters, too */
 	bool released; /* freed when it is not busy */
+	bool contexts_closed; /* of the teardown: the rest needs no NIC */
 	struct list hold_link; /* struct request.held, while it is busy for another session's request */
 	struct work work; /* look, teardown */
 	uint64_t quiesce_nsec; /* of the teardown: most that it may wait; 0: not at all */
@@ -159,6 +160,7 @@ struct session {
 	struct shmd_health_page *last_health; /* what teardown writes at last, and unmaps */
 	struct health_news health_news; /* not written yet */
 	uint64_t told_down; /* bits: NICs whose words may say something else than OK */
+	bool told_end; /* the page says that the session has ended, or its writer will */
 	struct health_write *health_write; /* a worker writes; NULL: none does */
 	/* session_release(), for health.c, which is below it. NULL while an import may still free the session. */
 	void (*release)(struct session *session);
@@ -263,8 +265,8 @@ struct session_health {
 
 int session_make_health(struct session_health *ret_health); /* any thread; maps the page, owned by the caller from then on */
 /*
- * Every word: the session has ended. Where NICs stall a worker writes the words, and the control thread waits a little for it: the
- * client may punch a hole into its page.
+ * Every word: the session has ended. Where there are workers one of them writes the words, and the control thread waits a little for
+ * it: the client may punch a hole into its page.
  */
 void session_health_end(struct session *session);
 void session_health_write(struct shmd_health_page *page, const struct health_news *news); /* any thread */

@@ -7,6 +7,7 @@
 #define SHMEMD_SESSION_WORK_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "proto/base/list.h"
 
@@ -17,6 +18,7 @@ struct work {
 	/* The uid and the tenant that it is for, compared only: each has its share of the threads. NULL, NULL: the daemon's own. */
 	const void *users[WORK_USERS];
 	bool may_stall; /* its uid decides how long it takes: one at a time of a uid, and it takes no thread from others */
+	uint64_t until_nsec; /* if no thread takes it until then, done() comes without run(); 0: it waits for one */
 	void (*run)(struct work *work); /* any thread: touches nothing but NICs and what is this work's alone */
 	void (*done)(struct work *work); /* control thread, after run; may free it */
 };

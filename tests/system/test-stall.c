@@ -23,7 +23,6 @@
 #include <shmd/abi/wqe.h>
 
 #include "proto/base/nsec.h"
-#include "proto/framing.h"
 #include "tests/lib/fixture-daemon.h"
 #include "tests/lib/puncher.h"
 #include "tests/lib/raw-client.h"
@@ -549,64 +548,4 @@ TEST_TIMEOUT(a_daemon_that_is_killed_dies_when_the_hole_is_there, 90)
 	waitpid(s.attacker, NULL, 0);
 	close(s.memfd);
 	munmap(s.shared, sizeof(*s.shared));
-}
-
-/* ---- the page that the daemon shares with each client -------------------------------------------------------------------- */
-
-#define N_HELD 10u
-
-/* A client with its health page, which a hole comes and goes in. */
-static void open_punched(struct raw_client *raw, const char *socket, int *ret_page)
-{
-	struct fdlist fds;
-	struct msg msg;
-
-	raw_connect(raw, socket);
-	msg_init(&msg, MSG_HELLO_REQ, 0);
-	msg.hello_req.version_min = SHMD_PROTOCOL_VERSION_MIN;
-	msg.hello_req.version_max = SHMD_PROTOCOL_VERSION_MAX;
-	msg.hello_req.role = MSG_ROLE_CLIENT;
-	raw_send(raw, &msg, NULL, 0);
-	fdlist_init(&fds);
-	ASSERT_OK(raw_recv(raw, &msg, &fds));
-	ASSERT_EQ(msg.kind, MSG_HELLO_REP);
-	*ret_page = dup(fds.fds[0]);
-	ASSERT_GE(*ret_page, 0);
-	fdlist_deinit(&fds);
-}
-
-TEST(holes_in_a_health_page_do_not_hold_up_the_administrator_who_kills_its_session)
-{
-	struct scene s = {0};
-	struct raw_client admin, raw;
-	uint64_t list = 0, killed_nsec = 0, begin = nsec_now();
-	unsigned int n = 0;
-
-	if (geteuid() != 0)
-		test_skip("needs root, as the other attacks here");
-	fixture_daemon_start(&s.daemon, NULL);
-	s.shared = mmap(NULL, sizeof(*s.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	ASSERT(s.shared != MAP_FAILED);
-	raw_connect(&admin, s.daemon.socket);
-	raw_hello(&admin, MSG_ROLE_CONTROL);
-	for (; n < N_HELD && nsec_now() - begin < MOST_NSEC; n++) {
-		int page;
-
-		open_punched(&raw, s.daemon.socket, &page);
-		puncher_start(&s.puncher, page, PAGE);
-		nap(200 * NSEC_PER_MSEC);
-		ask_kill(&admin, ask_list(&admin, &list), &killed_nsec);
-		ask_status(&admin, s.shared);
-		puncher_stop(&s.puncher);
-		raw_close(&raw);
-		close(page);
-	}
-	printf("# %u sessions killed, the longest %.1f ms; the status %.1f ms; a list %.1f ms\n", n,
-	       (double)killed_nsec / NSEC_PER_MSEC, (double)s.shared->longest_nsec / NSEC_PER_MSEC,
-	       (double)list / NSEC_PER_MSEC);
-	ASSERT_LT(killed_nsec, 10 * PROMISED_NSEC);
-	ASSERT_LT(s.shared->longest_nsec, 10 * PROMISED_NSEC);
-	raw_close(&admin);
-	munmap(s.shared, sizeof(*s.shared));
-	fixture_daemon_stop(&s.daemon);
 }

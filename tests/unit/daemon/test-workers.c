@@ -809,3 +809,63 @@ TEST(end_of_a_work_lets_another_thread_begin_what_waited_for_it)
 	close(held.wait_fd);
 	scene_deinit(&s);
 }
+
+/* ---- works that are offered ----------------------------------------------------------------------------------------- */
+
+#define OFFER_NSEC (50 * NSEC_PER_MSEC)
+
+TEST(a_work_that_is_offered_is_done_without_having_run_when_no_thread_takes_it)
+{
+	static const char uids[3];
+	unsigned int n_held = 0, n_done = 0, begun = 0, offer_begun = 0;
+	struct job held, first, second;
+	const uint64_t one = 1;
+	uint64_t begin;
+	struct scene s;
+
+	scene_init(&s, 1);
+	held = job_of(&s, &n_held);
+	held.work.users[0] = &uids[0];
+	held.wait_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	held.n_begun = &begun;
+	ASSERT_GE(held.wait_fd, 0);
+	workers_submit(s.workers, &held.work);
+	while (__atomic_load_n(&begun, __ATOMIC_ACQUIRE) < 1)
+		sched_yield();
+	first = second = job_of(&s, &n_done);
+	first.work.users[0] = &uids[1];
+	second.work.users[0] = &uids[2];
+	first.n_begun = second.n_begun = &offer_begun;
+	second.stops_loop = true;
+	begin = nsec_now();
+	workers_offer(s.workers, &first.work, OFFER_NSEC);
+	workers_offer(s.workers, &second.work, 2 * OFFER_NSEC);
+	ASSERT_OK(loop_run(s.loop));
+	ASSERT_GE(nsec_now() - begin, 2 * OFFER_NSEC);
+	ASSERT_EQ(n_done, 2u);
+	ASSERT_EQ(first.order, 0u);
+	ASSERT_EQ(offer_begun, 0u);
+	ASSERT_EQ(write(held.wait_fd, &one, sizeof(one)), (ssize_t)sizeof(one));
+	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC, LIMIT_NSEC));
+	ASSERT_EQ(n_held, 1u);
+	ASSERT_EQ(offer_begun, 0u);
+	close(held.wait_fd);
+	scene_deinit(&s);
+}
+
+TEST(a_work_that_is_offered_runs_when_a_thread_has_nothing_else_to_do)
+{
+	unsigned int n_done = 0, begun = 0;
+	struct job job;
+	struct scene s;
+
+	scene_init(&s, 1);
+	job = job_of(&s, &n_done);
+	job.n_begun = &begun;
+	job.stops_loop = true;
+	workers_offer(s.workers, &job.work, LIMIT_NSEC);
+	ASSERT_OK(loop_run(s.loop));
+	ASSERT_EQ(n_done, 1u);
+	ASSERT_EQ(begun, 1u);
+	scene_deinit(&s);
+}

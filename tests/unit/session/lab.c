@@ -32,6 +32,29 @@ static void on_work(void *arg, struct work *work)
 	list_add_tail(&lab->todo, &work->link);
 }
 
+/* As a worker while nobody stalls. */
+static bool on_run(void *arg, struct work *work)
+{
+	struct lab *lab = arg;
+
+	if (lab->memory_waits) {
+		on_work(lab, work);
+		return false;
+	}
+	work->run(work);
+	return true;
+}
+
+static void on_offer(void *arg, struct work *work)
+{
+	struct lab *lab = arg;
+
+	if (lab->keeps_offers)
+		lab->offered = work;
+	else
+		on_work(lab, work);
+}
+
 static struct work *take_first(struct list *list)
 {
 	struct work *work = list_empty(list) ? NULL : list_first_entry(list, struct work, link);
@@ -128,7 +151,7 @@ static void init(struct lab *lab, uint64_t limit, bool blocks)
 		.quiesce_nsec = 1000000,
 		.qp_params = {.timeout = 14, .retry_count = 7, .rnr_retry = 7, .min_rnr_timer = 12, .max_rd_atomic = 16},
 		.hooks = {.arg = lab, .attention = on_attention, .drain_alarm = on_drain_alarm,
-			  .work = blocks ? on_work : NULL},
+			  .work = blocks ? on_work : NULL, .run = blocks ? on_run : NULL, .offer = on_offer},
 	};
 
 	for (int i = 0; i < QUOTA_N; i++)
@@ -140,6 +163,8 @@ static void init(struct lab *lab, uint64_t limit, bool blocks)
 	lab->n_alarms = 0;
 	list_init(&lab->todo);
 	list_init(&lab->ready);
+	lab->memory_waits = lab->keeps_offers = false;
+	lab->offered = NULL;
 	ASSERT_OK(registry_init(&lab->registry, &attr));
 	for (int i = 0; i < 2; i++) {
 		fake_nic_init(&lab->nics[i], i == 0 ? "fake0" : "fake1");

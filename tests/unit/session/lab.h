@@ -23,6 +23,9 @@ struct lab {
 	struct pollfd channels[LAB_CHANNELS]; /* to porters; -1: free */
 	struct porter *of_channels[LAB_CHANNELS];
 	struct list todo, ready; /* struct work.link: works of lab_init_blocking, and those that were run */
+	bool memory_waits; /* works at memory of clients are of these as well; else they run at once */
+	struct work *offered; /* as a worker finds it; NULL: there is none */
+	bool keeps_offers; /* looks at NICs are not of `todo`; `offered` is the last one */
 };
 
 /* limits: each counter's limit is `limit`, except bytes: `limit` MiB, descriptors: a few more, and mappings: none. */

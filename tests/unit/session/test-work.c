@@ -430,7 +430,7 @@ TEST(sessions_that_end_together_share_one_wait_for_their_queues)
 	lab_deinit(&lab);
 }
 
-TEST(a_session_without_a_nic_needs_no_worker_to_end)
+TEST(a_session_without_a_nic_waits_for_no_firmware_to_end)
 {
 	struct pair pair;
 	struct lab lab;
