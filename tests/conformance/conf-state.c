@@ -419,7 +419,7 @@ static void error_is_told(struct conf *c, size_t arg)
 	conf_check(c);
 }
 
-TEST(conf_state_error_is_told_beside_the_dbrec)
+TEST(conf_state_error_is_reported_beside_the_dbrec)
 {
 	conf_each_variant(error_is_told, 0, NULL);
 }

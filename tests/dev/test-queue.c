@@ -448,7 +448,7 @@ static void flush_of_an_end(struct mini_nic *nic)
 	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, &wqe_index), 0u);
 }
 
-TEST(flush_of_an_ended_session_is_told_as_its_end)
+TEST(flush_of_an_ended_session_is_reported_as_its_end)
 {
 	memset(words, 0, sizeof(words));
 	each_mode(flush_of_an_end);
@@ -528,7 +528,7 @@ static void flush_with_a_reason(struct mini_nic *nic)
 	ASSERT_EQ(wqe_index, nic->attr.start_index & 0xffff);
 }
 
-TEST(flush_is_told_by_the_error_before_it)
+TEST(flush_is_reported_as_the_error_before_it)
 {
 	memset(words, 0, sizeof(words));
 	each_mode(flush_with_a_reason);
@@ -646,7 +646,7 @@ static void without_outputs(struct mini_nic *nic)
 	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, NULL), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
 }
 
-TEST(outputs_that_nobody_wants_may_be_null)
+TEST(outputs_may_be_null)
 {
 	each_mode(without_outputs);
 }

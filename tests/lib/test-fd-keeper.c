@@ -8,7 +8,7 @@
 
 static struct fixture_keeper keeper = {.program = SHMD_TEST_SUBJECT};
 
-TEST(what_was_kept_is_there_after_a_kill_and_after_a_restart)
+TEST(kept_descriptors_are_there_after_a_kill_and_after_a_restart)
 {
 	char names[256];
 
@@ -41,7 +41,7 @@ TEST(stop_lets_go_of_everything)
 	fixture_keeper_stop(&keeper);
 }
 
-TEST(held_daemon_starts_when_told_with_what_was_kept)
+TEST(held_daemon_starts_on_command_with_the_kept_descriptors)
 {
 	fixture_keeper_start(&keeper, NULL);
 	fixture_keeper_hold(&keeper);

@@ -94,7 +94,7 @@ class TestReport(unittest.TestCase):
         _, lines = self.report([CHECK], '--failed', 'stage vm=/nowhere/vm.output')
         self.assertEqual(lines[:2], ['failed:  stage vm', '    | no output: No such file or directory'])
 
-    def test_skipped_stage_is_told_with_its_reason(self):
+    def test_skipped_stage_is_reported_with_its_reason(self):
         status, lines = self.report([CHECK], '--skipped', 'stage deb: no lintian')
         self.assertEqual((status, lines), (0, ['skipped: stage deb: no lintian', '1 passed, 0 failed, 1 skipped']))
 

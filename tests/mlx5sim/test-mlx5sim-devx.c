@@ -664,7 +664,7 @@ TEST(umem_of_a_dmabuf_begins_at_its_offset)
 }
 
 /* With a memfd that stands for a dmabuf: the bytes at its offset are written, and no others. */
-TEST(region_of_a_dmabuf_is_where_its_offset_says)
+TEST(region_of_a_dmabuf_begins_at_its_offset)
 {
 	struct end ends[2];
 	struct ibv_mr *mr;

@@ -92,7 +92,7 @@ TEST(odp_region_is_what_the_process_has_there_at_the_time)
 	lab_deinit(&lab);
 }
 
-TEST(odp_region_ends_where_it_ends_and_has_its_access)
+TEST(odp_region_has_its_own_end_and_access)
 {
 	struct ibv_mr *mr;
 	struct lab lab;
@@ -251,7 +251,7 @@ TEST(odp_prefetch_is_of_pages_that_are_there)
 	lab_deinit(&lab);
 }
 
-TEST(odp_capabilities_are_told)
+TEST(odp_capabilities_are_reported)
 {
 	struct mlx5dv_context dv = {.comp_mask = MLX5DV_CONTEXT_MASK_DC_ODP_CAPS};
 	const uint32_t dc = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |

@@ -99,7 +99,7 @@ TEST(only_unreliable_qps_leave_sqe_and_a_dct_never_goes_back)
 }
 
 /* The engine accepts every set that the table passes: it makes an error of sets that it does not know. */
-TEST(engine_is_told_what_its_type_takes)
+TEST(engine_gets_the_fields_of_its_type)
 {
 	const struct ib_uverbs_modify_qp cmd = {.attr_mask = INIT | RTR | RTS | IBV_QP_QKEY,
 						.port_num = 1,
@@ -221,7 +221,7 @@ TEST(values_beyond_the_device_are_refused)
 	VALUE_REFUSED(IBV_QP_MIN_RNR_TIMER, min_rnr_timer, 32);
 }
 
-TEST(one_read_may_be_on_its_way_where_none_was_asked_for)
+TEST(one_read_may_be_in_flight_by_default)
 {
 	struct ib_uverbs_modify_qp cmd = {.attr_mask = IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_ACCESS_FLAGS,
 					  .qp_access_flags = 0x300 | IBV_ACCESS_REMOTE_READ};

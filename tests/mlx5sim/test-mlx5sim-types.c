@@ -143,7 +143,7 @@ TEST(ud_message_over_ipv4_has_a_header_whose_checksum_is_right)
 }
 
 /* A good one behind them shows that they are gone and not late. */
-TEST(ud_message_to_nobody_or_with_a_wrong_key_or_without_a_receive_is_dropped)
+TEST(ud_message_without_a_target_a_right_key_or_a_receive_is_dropped)
 {
 	struct ibv_wc wc;
 	struct datagrams d;

@@ -197,7 +197,7 @@ TEST(xrc_sends_writes_reads_and_atomics_name_an_srq)
 }
 
 /* A domain is known by its file, on one device, and goes with its last open. */
-TEST(xrc_domain_is_shared_by_who_opens_its_file)
+TEST(xrc_domain_is_shared_by_all_that_open_its_file)
 {
 	struct side sides[2], again;
 	struct ibv_xrcd *first, *second, *private;
@@ -311,7 +311,7 @@ static void expect_word(int sock, char expected)
 }
 
 /* The simulator asserts at its end that the last one took it along. */
-TEST(xrc_receiver_outlives_who_made_it_as_long_as_somebody_has_it_open)
+TEST(xrc_receiver_outlives_its_maker_as_long_as_a_process_has_it_open)
 {
 	int socks[2], status;
 	struct lab l;
@@ -421,7 +421,7 @@ static struct ibv_qp *make_raw(const struct side *side)
 	return ibv_create_qp(side->pd, &attr);
 }
 
-TEST(raw_packet_qp_sends_frames_that_nobody_receives)
+TEST(raw_packet_qp_sends_frames_without_a_receiver)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
 	struct side sides[2];

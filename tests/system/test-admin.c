@@ -74,7 +74,7 @@ static void open_connected(struct lab_side *side, const struct fixture_daemon *d
 
 /* ---- kill ---------------------------------------------------------------------------------------------------------- */
 
-TEST(kill_ends_the_victim_with_its_status_and_nobody_else)
+TEST(kill_ends_the_victim_with_its_status_and_no_other_session)
 {
 	struct fixture_daemon daemon;
 	struct lab_side victim, other;
@@ -214,7 +214,7 @@ TEST(drain_refuses_new_sessions_and_ends_live_ones_cleanly_after_the_grace)
 	fixture_daemon_stop(&daemon);
 }
 
-TEST(drain_called_off_in_time_ends_nobody)
+TEST(drain_called_off_in_time_ends_no_session)
 {
 	struct fixture_daemon daemon;
 	struct shmd_client *control;

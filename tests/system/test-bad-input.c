@@ -244,7 +244,7 @@ TEST(a_socket_that_lingers_does_not_hold_the_daemon_up)
 }
 
 /* The daemon does not leave unread descriptors to the kernel, which would close them on the thread that serves everybody. */
-TEST(a_socket_that_lingers_behind_a_session_that_has_ended_holds_nobody_up)
+TEST(a_socket_that_lingers_behind_a_session_that_has_ended_delays_no_client)
 {
 	/* Before the descriptor: a packet that ends the session, or one that looks like the end of the stream. */
 	for (size_t bytes = 0; bytes < 2; bytes++) {
@@ -275,7 +275,7 @@ TEST(a_socket_that_lingers_behind_a_session_that_has_ended_holds_nobody_up)
 }
 
 /* The kernel closes what it has no room to hand over: there is room for all that a packet can carry. */
-TEST(a_socket_that_lingers_among_too_many_descriptors_holds_nobody_up)
+TEST(a_socket_that_lingers_among_too_many_descriptors_delays_no_client)
 {
 	struct fixture_daemon daemon;
 	struct raw_client raw, other;

@@ -396,7 +396,7 @@ TEST(a_nic_opens_once_and_by_name)
 
 /* ---- sharing */
 
-TEST(published_descriptors_are_fetched_by_who_knows_the_world)
+TEST(published_descriptors_are_fetched_by_clients_that_know_the_world)
 {
 	struct shmd_world world = {{1, 2, 3}}, other = {{1, 2, 4}};
 	struct shmd_client *a, *b;

@@ -336,7 +336,7 @@ static void __attribute__((noreturn)) end_with_full_queues(const char *socket, i
 }
 
 /* A client whose every wait used the whole quiesce-timeout of 100 ms would hold up the daemon for 3.2 s. */
-TEST_TIMEOUT(sessions_that_end_with_full_queues_hold_up_nobody, 60)
+TEST_TIMEOUT(sessions_that_end_with_full_queues_delay_no_client, 60)
 {
 	struct churn churn;
 	int ready[2], end[2];

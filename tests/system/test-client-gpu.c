@@ -325,7 +325,7 @@ static int fail_each(struct hot_lab *lab, const struct shmd_dev_state *state, co
 	return n;
 }
 
-TEST(way_that_a_gpu_was_not_told_of_is_not_taken)
+TEST(path_that_a_gpu_does_not_know_is_not_taken)
 {
 	const struct shmd_dev_state *state;
 	struct hot_lab lab;
@@ -356,7 +356,7 @@ TEST(way_that_a_gpu_was_not_told_of_is_not_taken)
 }
 
 /* CUDA fails from some call on: no QP goes while a GPU may have a route to it. */
-TEST(peers_qp_stays_while_a_gpu_cannot_be_told)
+TEST(peers_qp_stays_while_a_gpu_cannot_be_notified)
 {
 	const struct shmd_dev_state *state;
 	struct hot_lab lab;

@@ -141,7 +141,7 @@ static struct shmd_dev_qp *qp_on(struct shmd_gpu *gpu, struct shmd_queues *queue
 
 /* ---- the page cannot be mapped ------------------------------------------------------------------------------------- */
 
-TEST(best_mode_is_taken_where_it_works_and_nothing_explained)
+TEST(best_mode_that_works_is_taken_without_a_reason)
 {
 	struct fixture_daemon daemon;
 	struct lab_side side;
@@ -154,7 +154,7 @@ TEST(best_mode_is_taken_where_it_works_and_nothing_explained)
 	fixture_daemon_stop(&daemon);
 }
 
-TEST(client_that_cannot_map_its_page_gets_mode_cpu_and_all_are_told_why)
+TEST(client_that_cannot_map_its_page_gets_mode_cpu_and_the_reason_is_listed)
 {
 	const char *why = "cannot map a page of the NIC: Permission denied";
 	struct fixture_daemon daemon;

@@ -219,7 +219,7 @@ static void limit_files(const struct fixture_daemon *daemon, rlim_t most)
 }
 
 /* Linux sends SIGXFSZ to a thread that makes a memfd larger than that. */
-TEST_TIMEOUT(limit_on_the_size_of_files_refuses_clients_and_kills_nobody, 60)
+TEST_TIMEOUT(limit_on_the_size_of_files_refuses_clients_and_ends_no_session, 60)
 {
 	struct fixture_daemon daemon;
 	struct raw_client raw;

@@ -104,7 +104,7 @@ TEST(settings_of_a_reload_are_those_before)
 	scene_deinit(&s);
 }
 
-TEST(defaults_are_taken_where_nothing_was_saved)
+TEST(defaults_are_taken_if_nothing_was_saved)
 {
 	struct scene s;
 

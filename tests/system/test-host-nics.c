@@ -75,7 +75,7 @@ static void expect_open_refused(const struct fixture_daemon *daemon, const char 
 	raw_close(&raw);
 }
 
-TEST_TIMEOUT(devices_that_come_change_and_go_are_listed_and_told, 90)
+TEST_TIMEOUT(devices_that_come_change_and_go_are_listed_and_reported, 90)
 {
 	struct fixture_daemon daemon;
 	struct sysfs_tree tree;
@@ -130,7 +130,7 @@ TEST_TIMEOUT(the_first_device_of_a_host_is_found, 60)
 	sysfs_tree_deinit(&tree);
 }
 
-TEST(who_insists_on_connectx_is_told_what_else_there_is)
+TEST(daemon_that_insists_on_connectx_names_the_other_nics)
 {
 	char out[8192], option[128];
 	const char *args[] = {"--backend=mlx5", option, NULL};

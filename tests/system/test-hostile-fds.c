@@ -80,7 +80,7 @@ static unsigned int abuse(const struct fdlist *fds)
 }
 
 /* Health page, doorbell page, NIC page, wake descriptor, queue memory; another session's traffic goes on. */
-TEST(what_the_daemon_hands_out_cannot_be_turned_against_it)
+TEST(descriptors_from_the_daemon_cannot_be_turned_against_it)
 {
 	struct msg_hello_req hello = {.version_min = 1, .version_max = 1, .role = MSG_ROLE_CLIENT};
 	struct fixture_daemon daemon;
@@ -232,7 +232,7 @@ TEST(floods_of_descriptors_leave_none)
 }
 
 /* Each reply has a descriptor, and nobody takes it: what the daemon keeps for one client has an end. */
-TEST(fetched_descriptors_that_nobody_reads_are_bounded)
+TEST(fetched_descriptors_that_stay_unread_are_bounded)
 {
 	static uint8_t buf[FRAMING_MAX_PACKET_BYTES];
 	int fd = strange_fd_new(STRANGE_SEALED), r = 0, bytes;

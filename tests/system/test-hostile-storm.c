@@ -128,7 +128,7 @@ static void *connect_and_close(void *arg)
 }
 
 /* Two threads connect and hang up as fast as they can, for a second. */
-TEST_TIMEOUT(a_flood_of_connects_leaves_nothing_and_starves_nobody, 60)
+TEST_TIMEOUT(a_flood_of_connects_leaves_nothing_and_starves_no_client, 60)
 {
 	struct flooder flooders[2];
 	struct fixture_daemon daemon;

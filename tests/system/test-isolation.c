@@ -205,7 +205,7 @@ TEST(numbers_and_handles_of_another_session_name_nothing)
 	attempt(isolation_try_numbers);
 }
 
-TEST(what_another_session_published_cannot_be_guessed_or_replaced)
+TEST(entries_of_another_session_cannot_be_guessed_or_replaced)
 {
 	attempt(isolation_try_worlds);
 }
@@ -215,7 +215,7 @@ TEST(doorbells_reach_no_queue_of_another_session)
 	attempt(isolation_try_doorbells);
 }
 
-TEST(descriptors_can_be_neither_resized_nor_written_where_others_read)
+TEST(descriptors_that_others_read_can_be_neither_resized_nor_written)
 {
 	attempt(isolation_try_descriptors);
 }
@@ -231,7 +231,7 @@ TEST(commands_of_a_context_reach_no_object_of_another_session)
 	attempt(isolation_try_commands);
 }
 
-TEST(session_that_destroys_all_by_its_command_descriptor_disturbs_nobody)
+TEST(session_that_destroys_all_by_its_command_descriptor_disturbs_no_other)
 {
 	struct isolation s;
 

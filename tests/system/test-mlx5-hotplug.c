@@ -228,7 +228,7 @@ static void init_scene_with(struct scene *s, char conf[80], const char *settings
 }
 
 /* By its address, which only the map knows; a session that names no GPU would take it, which has none yet, before all others. */
-TEST_TIMEOUT(nic_that_comes_and_is_excluded_is_nobodys, 120)
+TEST_TIMEOUT(nic_that_comes_and_is_excluded_is_assigned_to_no_session, 120)
 {
 	struct raw_client raw;
 	struct msg req, rep;

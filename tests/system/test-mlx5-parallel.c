@@ -202,7 +202,7 @@ TEST(a_client_killed_during_its_request_leaves_nothing)
 	fixture_daemon_stop(&daemon);
 }
 
-TEST(a_session_killed_during_its_request_is_told_at_once_and_leaves_nothing)
+TEST(a_session_killed_during_its_request_learns_it_at_once_and_leaves_nothing)
 {
 	struct fixture_daemon daemon;
 	struct raw_client ctl, a;

@@ -296,7 +296,7 @@ TEST(quota_holds_and_what_it_refuses_is_not_left_registered)
 
 /* ---- host memory in its place -------------------------------------------------------------------------------------- */
 
-TEST(without_a_command_descriptor_it_is_host_memory_and_both_reasons_are_told)
+TEST(without_a_command_descriptor_it_is_host_memory_with_both_reasons)
 {
 	const char *why = NO_DMABUF "; no peermem: shmemd handed out no command descriptor of mlx5_0 (doorbell mode cpu)";
 	struct shmd_gpu_mem_info info;
@@ -531,7 +531,7 @@ static void tell(struct hand *hand, uint32_t handle, struct msg_mem_reg_rep *ret
 	*ret_region = rep.mem_reg_rep;
 }
 
-TEST(what_a_client_says_of_a_region_is_asked_of_the_kernel)
+TEST(claims_of_a_client_about_a_region_are_checked_with_the_kernel)
 {
 	struct msg_mem_reg_rep region;
 	struct hand hand;
@@ -560,7 +560,7 @@ TEST(what_a_client_says_of_a_region_is_asked_of_the_kernel)
 }
 
 /* It has what its descriptor allows, and the daemon lives with it: that context gets nothing new. */
-TEST(client_that_destroys_its_region_itself_harms_nobody_else)
+TEST(client_that_destroys_its_region_itself_harms_no_other)
 {
 	struct msg_mem_reg_rep region;
 	struct hand hand;

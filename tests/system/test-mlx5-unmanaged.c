@@ -75,7 +75,7 @@ static void expect_open_refused(const struct fixture_daemon *daemon)
 	raw_close(&raw);
 }
 
-TEST_TIMEOUT(nics_left_alone_are_listed_and_told, 90)
+TEST_TIMEOUT(nics_left_alone_are_listed_and_reported, 90)
 {
 	struct fixture_daemon daemon;
 	pid_t pid;

@@ -239,7 +239,7 @@ static void limit_files(struct lab *lab, rlim_t most)
 	ASSERT_OK(prlimit(lab->daemon.pid, RLIMIT_FSIZE, &limit, NULL));
 }
 
-TEST_TIMEOUT(a_pool_that_fails_is_told_once_and_fails_no_session, 90)
+TEST_TIMEOUT(a_pool_that_fails_is_logged_once_and_fails_no_session, 90)
 {
 	const char *words = "cannot create a context of mlx5_0 for the context pool: File too large; sessions create their own";
 	struct raw_traffic t;

@@ -259,7 +259,7 @@ static void unplug_and_plug(const struct fixture_daemon *daemon, const char *pat
 	wait_for(daemon, name_of(0));
 }
 
-TEST_TIMEOUT(what_is_plugged_in_or_out_reaches_sessions, 120)
+TEST_TIMEOUT(devices_that_are_plugged_in_or_out_reach_sessions, 120)
 {
 	struct shmd_nic_attr attr = {.nic = name_of(1)};
 	struct shmd_client_attr client_attr;
@@ -742,7 +742,7 @@ TEST(a_gpu_that_the_machine_does_not_have_is_refused_with_those_it_has)
 	unlink(path);
 }
 
-TEST(a_file_that_is_no_machine_is_told)
+TEST(a_file_that_is_no_machine_is_reported)
 {
 	char out[4096], folder[64] = "/tmp/shmemd-no-machine-XXXXXX", socket[96];
 	const char *const args[] = {"--backend=soft", socket, NULL};

@@ -416,7 +416,7 @@ TEST(a_daemon_that_does_not_answer_holds_the_call_up_for_two_requests)
 
 /* ---- what does not fit */
 
-TEST(sides_that_name_different_numbers_of_qps_are_told)
+TEST(sides_that_name_different_numbers_of_qps_get_an_error)
 {
 	struct fixture_daemon daemon;
 	struct pe pes[2];

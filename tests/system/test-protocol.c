@@ -12,7 +12,7 @@
 #include "tests/lib/test.h"
 #include "tests/system/raw-traffic.h"
 
-TEST(version_mismatch_is_told_and_ends)
+TEST(version_mismatch_is_reported_and_ends_the_session)
 {
 	struct fixture_daemon daemon;
 	struct raw_client raw;
@@ -93,7 +93,7 @@ TEST(bytes_written_through_the_queue_arrive_and_are_counted)
 	fixture_daemon_stop(&daemon);
 }
 
-TEST(error_is_told_by_cqe_and_by_event)
+TEST(error_is_reported_by_cqe_and_by_event)
 {
 	struct fixture_daemon daemon;
 	struct raw_traffic t;

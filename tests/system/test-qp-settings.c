@@ -158,7 +158,7 @@ TEST(peers_without_a_receive_are_tried_as_often_as_the_settings_or_the_client_sa
 	lab_deinit(&lab);
 }
 
-TEST(atomics_that_are_off_are_carried_out_for_nobody)
+TEST(atomics_that_are_off_are_carried_out_for_no_peer)
 {
 	struct raw_traffic t, before;
 	struct lab lab;

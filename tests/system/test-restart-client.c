@@ -143,7 +143,7 @@ TEST(a_client_goes_on_after_a_restart)
 }
 
 /* Whoever does not wait for another daemon takes nothing from those who do, also when it opens the NIC first. */
-TEST(a_client_goes_on_where_one_that_does_not_was_first)
+TEST(a_client_goes_on_although_one_that_does_not_was_first)
 {
 	struct fixture_keeper keeper = {0};
 	struct raw_client first;
@@ -449,7 +449,7 @@ TEST(with_a_grace_of_nothing_sessions_end_with_the_daemon)
 }
 
 /* A library of before, and a controller: their connections end with the daemon, as they always did. */
-TEST(who_does_not_say_that_it_can_go_on_is_not_kept)
+TEST(client_that_does_not_announce_that_it_can_go_on_is_not_kept)
 {
 	struct fixture_keeper keeper = {0};
 	struct raw_client old, control;
@@ -472,7 +472,7 @@ TEST(who_does_not_say_that_it_can_go_on_is_not_kept)
 
 /* ---- what administrators see ------------------------------------------------------------------------------------------- */
 
-TEST(shmemctl_tells_who_outlives_the_daemon_and_who_did)
+TEST(shmemctl_shows_which_sessions_outlive_the_daemon_and_which_did)
 {
 	struct fixture_keeper keeper = {0};
 	struct lab_side side;

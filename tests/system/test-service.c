@@ -280,7 +280,7 @@ TEST(the_status_line_warns_of_names_that_nothing_has)
 	manager_deinit(&manager);
 }
 
-TEST(late_loop_is_told)
+TEST(late_loop_is_logged)
 {
 	struct fixture_daemon daemon;
 	struct manager manager;
@@ -344,7 +344,7 @@ TEST(reload_leaves_live_sessions_and_binds_new_charges)
 	manager_deinit(&manager);
 }
 
-TEST(limits_told_to_new_sessions_are_those_of_the_reload)
+TEST(new_sessions_get_the_limits_of_the_reload)
 {
 	struct fixture_daemon daemon;
 	struct manager manager;

@@ -100,7 +100,7 @@ TEST(drain_that_somebody_else_ends_is_a_failure)
 	fixture_daemon_stop(&daemon);
 }
 
-TEST_TIMEOUT(drain_reports_progress_in_lines_where_there_is_no_terminal, 60)
+TEST_TIMEOUT(drain_reports_progress_in_lines_without_a_terminal, 60)
 {
 	struct fixture_daemon daemon;
 	struct shmd_client *client;
@@ -135,7 +135,7 @@ TEST(port_takes_a_nic_down_and_up)
 	fixture_daemon_stop(&daemon);
 }
 
-TEST(who_is_no_administrator_is_told_who_is)
+TEST(refusal_names_the_users_who_are_administrators)
 {
 	struct fixture_daemon daemon;
 	struct shmd_client *client;

@@ -112,7 +112,7 @@ static void leave_dc_write(struct lab_side *side, const struct shmd_dev_peer *pe
 	__atomic_store_n((uint32_t *)(uintptr_t)qp->sq_dbrec_addr, htobe32(2), __ATOMIC_RELEASE);
 }
 
-TEST(a_dci_is_shown_with_whom_it_writes_to_and_a_dct_as_what_it_is)
+TEST(a_dci_is_shown_with_its_target_and_a_dct_as_a_dct)
 {
 	const struct shmd_queues_attr attr = {.n_qps = 1, .sq_wqebbs = 16, .qp_type = SHMD_QP_TYPE_DCI};
 	struct fixture_daemon daemon;
@@ -153,7 +153,7 @@ TEST(a_dci_is_shown_with_whom_it_writes_to_and_a_dct_as_what_it_is)
 	fixture_daemon_stop(&daemon);
 }
 
-TEST(a_qp_that_is_not_there_is_told_with_where_to_look)
+TEST(a_missing_qp_is_reported_with_the_command_that_lists_qps)
 {
 	struct fixture_daemon daemon;
 

@@ -94,7 +94,7 @@ TEST(watch_redraws_a_terminal_and_appends_elsewhere)
 	ASSERT_HAS(ESC "K\r\n");
 }
 
-TEST(watch_appends_where_nothing_can_be_redrawn)
+TEST(watch_appends_if_nothing_can_be_redrawn)
 {
 	struct fixture_daemon daemon;
 	pid_t ctl;

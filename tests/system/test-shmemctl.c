@@ -19,7 +19,7 @@ TEST(without_a_daemon_it_says_what_to_do)
 	ASSERT(strstr(ctl_text, "no socket /nonexistent/other; start it with \"shmemd --socket /nonexistent/other\""));
 }
 
-TEST(wrong_usage_is_told_apart)
+TEST(wrong_usage_has_its_own_messages)
 {
 	ASSERT_EQ(CTL("stat"), 2);
 	ASSERT_STREQ(ctl_text, "shmemctl: unknown command stat (did you mean stats?); see shmemctl --help\n");
@@ -118,7 +118,7 @@ TEST(the_hint_to_start_the_daemon_fits_socket_and_machine)
 		ctl_assert_lacks("systemctl");
 }
 
-TEST(a_socket_that_cannot_be_used_is_told_by_what_it_is)
+TEST(a_socket_that_cannot_be_used_is_described)
 {
 	char folder[] = "/tmp/shmemd-priv-XXXXXX", path[64], longest[200];
 
@@ -168,7 +168,7 @@ TEST(help_is_there_for_each_command)
 	ASSERT_HAS("Usage: shmemctl [OPTION...] list sessions|qps|mrs|nics\n", "--watch [SECONDS]");
 }
 
-TEST(what_cannot_be_written_is_a_failure)
+TEST(output_that_cannot_be_written_is_a_failure)
 {
 	struct fixture_daemon daemon;
 	char command[512];

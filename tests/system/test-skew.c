@@ -47,7 +47,7 @@ static unsigned int count_news(const uint8_t *buf, size_t bytes)
 	return n;
 }
 
-TEST(messages_of_the_next_version_have_fields_that_nobody_knows)
+TEST(messages_of_the_next_version_have_unknown_fields)
 {
 	static uint8_t buf[FRAMING_MAX_PACKET_BYTES];
 	struct fixture_daemon daemon;

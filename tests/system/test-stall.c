@@ -496,7 +496,7 @@ TEST(administrator_lists_and_kills_while_a_hole_stops_every_mapping)
  * The session ends while its executor sleeps, and is torn down once that is awake. Nobody waits for this but requests that map
  * memory, once the teardown unmaps the attacker's.
  */
-TEST_TIMEOUT(a_user_who_dies_while_its_nic_sleeps_holds_up_nobody, 90)
+TEST_TIMEOUT(a_user_who_dies_while_its_nic_sleeps_delays_no_other, 90)
 {
 	struct msg_status_rep status;
 	struct raw_client admin;

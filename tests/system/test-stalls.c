@@ -160,43 +160,43 @@ static void try_ways(enum stall stall)
 		try_attack(stall, ways[i]);
 }
 
-TEST_TIMEOUT(socket_in_which_a_send_stands_holds_nobody_up, 60)
+TEST_TIMEOUT(socket_in_which_a_send_stands_delays_no_client, 60)
 {
 	try_ways(STALL_SOCKET);
 }
 
-TEST_TIMEOUT(pipe_in_which_a_write_stands_holds_nobody_up, 60)
+TEST_TIMEOUT(pipe_in_which_a_write_stands_delays_no_client, 60)
 {
 	try_ways(STALL_PIPE);
 }
 
-TEST_TIMEOUT(eventfd_that_a_standing_epoll_watches_holds_nobody_up, 60)
+TEST_TIMEOUT(eventfd_that_a_standing_epoll_watches_delays_no_client, 60)
 {
 	try_ways(STALL_EVENTFD);
 }
 
-TEST_TIMEOUT(userfaultfd_of_a_process_that_stands_holds_nobody_up, 60)
+TEST_TIMEOUT(userfaultfd_of_a_process_that_stands_delays_no_client, 60)
 {
 	try_ways(STALL_USERFAULTFD);
 }
 
-TEST_TIMEOUT(epoll_descriptor_that_watches_very_much_holds_nobody_up, 60)
+TEST_TIMEOUT(epoll_descriptor_that_watches_very_much_delays_no_client, 60)
 {
 	try_ways(STALL_EPOLL);
 }
 
-TEST_TIMEOUT(packet_sockets_hold_nobody_up, 60)
+TEST_TIMEOUT(packet_sockets_delay_no_client, 60)
 {
 	try_ways(STALL_PACKET);
 }
 
-TEST_TIMEOUT(inotify_descriptors_hold_nobody_up, 60)
+TEST_TIMEOUT(inotify_descriptors_delay_no_client, 60)
 {
 	try_ways(STALL_INOTIFY);
 }
 
 /* The eventfd that wakes a NIC: the daemon makes it, and closes it last. */
-TEST_TIMEOUT(what_the_daemon_hands_out_and_a_standing_epoll_watches_holds_nobody_up, 60)
+TEST_TIMEOUT(descriptor_from_the_daemon_that_a_standing_epoll_watches_delays_no_client, 60)
 {
 	try_attack(STALL_EVENTFD, STALL_HANDED_OUT);
 }
@@ -253,7 +253,7 @@ static void try_keeper(enum stall stall)
 }
 
 /* With the socket that it watches, and with the eventfd of its NIC, which the service manager has while the session lives. */
-TEST_TIMEOUT(what_a_kept_session_is_handed_out_holds_up_neither_the_daemon_nor_the_service_manager, 60)
+TEST_TIMEOUT(descriptors_of_a_kept_session_delay_neither_the_daemon_nor_the_service_manager, 60)
 {
 	struct fixture_keeper keeper = {0};
 	struct stall_attacker attacker;
@@ -348,7 +348,7 @@ static void try_early(enum stall stall)
 	stall_end(&attacker);
 }
 
-TEST_TIMEOUT(descriptors_that_are_sent_before_the_first_daemon_hold_nobody_up, 60)
+TEST_TIMEOUT(descriptors_that_are_sent_before_the_first_daemon_delay_no_client, 60)
 {
 	try_early(STALL_PIPE);
 	try_early(STALL_EVENTFD);

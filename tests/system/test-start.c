@@ -196,7 +196,7 @@ TEST(signals_while_it_stops_change_nothing)
 		stop_with_a_hail_of_signals();
 }
 
-TEST(what_is_not_a_socket_is_left_alone)
+TEST(file_that_is_not_a_socket_is_left_alone)
 {
 	char path[] = "/tmp/shmemd-file-XXXXXX";
 	const char *args[] = {"--socket", path, NULL};
@@ -374,7 +374,7 @@ TEST(activated_socket_that_takes_no_descriptors_stays_so)
 }
 
 /* A client that waits is not what has it started again and again. */
-TEST(clients_of_a_daemon_with_wrong_settings_are_told)
+TEST(clients_of_a_daemon_with_wrong_settings_get_the_reason)
 {
 	char folder[] = "/tmp/shmemd-act-XXXXXX", path[64], log[64];
 	struct raw_client first, second;

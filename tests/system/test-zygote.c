@@ -99,7 +99,7 @@ static void expect_refused_hello(const struct fixture_daemon *daemon, const char
 	raw_close(&raw);
 }
 
-TEST_TIMEOUT(sessions_outlive_a_zygote_where_nobody_keeps_them, 60)
+TEST_TIMEOUT(sessions_outlive_a_zygote_without_a_service_manager, 60)
 {
 	struct fixture_daemon daemon;
 	struct lab_side side, later;

@@ -45,7 +45,7 @@ def two_machines_exchange_messages_by_rxe(lab):
 
 
 @case(nodes=4)
-def four_machines_reach_each_other_and_nobody_else(lab):
+def four_machines_reach_each_other_and_no_other_address(lab):
     """By rxe each the next; and there is no way out of their network."""
     nodes = [lab.node(i) for i in range(1, 5)]
     with contextlib.ExitStack() as stack:

@@ -23,23 +23,23 @@ def a_porter_holds_what_clients_hand_over(lab):
 
 
 @case(short=True)
-def a_socket_and_a_pipe_whose_close_waits_for_an_attacker_hold_nobody_up(lab):
-    run_tests(lab.node(1), 'test-stalls', 'socket_in_which_a_send_stands_holds_nobody_up',
-              'pipe_in_which_a_write_stands_holds_nobody_up')
+def a_socket_and_a_pipe_whose_close_waits_for_an_attacker_delay_no_client(lab):
+    run_tests(lab.node(1), 'test-stalls', 'socket_in_which_a_send_stands_delays_no_client',
+              'pipe_in_which_a_write_stands_delays_no_client')
 
 
 # An emulated machine takes a minute to make enough inotify descriptors, and cannot make an epoll descriptor that watches enough.
 OTHERS = (
-    'eventfd_that_a_standing_epoll_watches_holds_nobody_up',
-    'userfaultfd_of_a_process_that_stands_holds_nobody_up',
-    'packet_sockets_hold_nobody_up',
-    'what_the_daemon_hands_out_and_a_standing_epoll_watches_holds_nobody_up',
-    'what_a_kept_session_is_handed_out_holds_up_neither_the_daemon_nor_the_service_manager',
+    'eventfd_that_a_standing_epoll_watches_delays_no_client',
+    'userfaultfd_of_a_process_that_stands_delays_no_client',
+    'packet_sockets_delay_no_client',
+    'descriptor_from_the_daemon_that_a_standing_epoll_watches_delays_no_client',
+    'descriptors_of_a_kept_session_delay_neither_the_daemon_nor_the_service_manager',
     'pipe_that_is_published_does_not_reach_the_service_manager',
     'eventfd_that_is_published_does_not_reach_the_service_manager',
     'userfaultfd_that_is_published_does_not_reach_the_service_manager',
     'pipe_that_is_sent_while_no_daemon_runs_holds_up_neither_the_next_one_nor_the_service_manager',
-    'descriptors_that_are_sent_before_the_first_daemon_hold_nobody_up',
+    'descriptors_that_are_sent_before_the_first_daemon_delay_no_client',
     'eventfd_that_is_sent_while_no_daemon_runs_holds_up_neither_the_next_one_nor_the_service_manager',
 )
 

@@ -20,7 +20,7 @@ static bool is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
-TEST(what_is_not_taken_is_closed)
+TEST(descriptors_that_are_not_taken_are_closed)
 {
 	int kept = new_fd(), taken = new_fd();
 	struct fdlist fds;

@@ -23,7 +23,7 @@ TEST(an_empty_map_has_nothing)
 	hash_deinit(NULL);
 }
 
-TEST(what_is_added_is_found_until_removed)
+TEST(entries_are_found_from_add_to_remove)
 {
 	struct hash hash;
 

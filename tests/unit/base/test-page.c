@@ -41,7 +41,7 @@ TEST(small_pages_lie_inside_a_large_one)
 	ASSERT_EQ(range.bytes, 65536 + 4096);
 }
 
-TEST(what_off_t_cannot_say_is_refused)
+TEST(sizes_beyond_off_t_are_refused)
 {
 	struct page_range range;
 

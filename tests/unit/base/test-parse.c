@@ -45,7 +45,7 @@ TEST(numbers)
 	check_value(parse_octal, "1777777777777777777777", UINT64_MAX);
 }
 
-TEST(what_is_not_a_number_is_refused)
+TEST(text_that_is_not_a_number_is_refused)
 {
 	static const char *const bad[] = {"", " 1", "1 ", "+1", "-1", "1.5", "1e3", "x", "0x", "0x10",
 					  "ff", "1,000", "12a", "1\n", "1:", "1/"};

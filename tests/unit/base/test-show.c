@@ -21,7 +21,7 @@ TEST(other_bytes_are_escaped)
 	ASSERT_STREQ(show_bytes("a\0b", 3, buf), "a\\x00b");
 }
 
-TEST(what_is_shown_is_bounded_and_ends_with_dots)
+TEST(shown_text_is_bounded_and_ends_with_dots)
 {
 	char buf[SHOW_BUF_BYTES + 1], text[4096];
 

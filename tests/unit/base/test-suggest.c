@@ -30,7 +30,7 @@ TEST(letters_that_look_alike_are_nearly_the_same)
 	ASSERT_STREQ(suggest_of("mlx5-bond-0", nics), "mlx5_bond_0");
 }
 
-TEST(nothing_is_suggested_where_several_are_as_near_or_none_is)
+TEST(nothing_is_suggested_if_several_are_as_near_or_none_is)
 {
 	ASSERT(!suggest_of("mlx5_9", nics));
 	ASSERT(!suggest_of("ib0", nics));

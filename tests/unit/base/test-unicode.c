@@ -31,7 +31,7 @@ TEST(no_byte_is_read_beyond_the_text)
 	ASSERT_EQ(unicode_decode("\xf0\x9f\x98\x80", 3, &code), 0);
 }
 
-TEST(what_is_no_utf8_is_none)
+TEST(bytes_other_than_utf8_are_rejected)
 {
 	static const char *const texts[] = {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf",
 					    "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x28\xa1", "\xff"};

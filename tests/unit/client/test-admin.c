@@ -182,7 +182,7 @@ static int ask_and_count(void *arg, const struct shmd_admin_event *event)
 	return burst->n_dropped ? -1 : 0;
 }
 
-TEST(monitor_is_told_what_a_request_had_no_room_for)
+TEST(monitor_gets_the_events_that_a_request_had_no_room_for)
 {
 	const unsigned int n_first = MSG_EVENT_REFUSED - 1;
 	struct fake_daemon fake = {0};
@@ -421,7 +421,7 @@ static void answer_dump(struct fake_daemon *fake, const struct msg *req, struct 
 	msg_deinit(&msg);
 }
 
-TEST(queue_head_is_told_in_entries_and_bytes)
+TEST(queue_head_is_shown_in_entries_and_bytes)
 {
 	struct fake_daemon fake = {0};
 	struct shmd_queue_head head;

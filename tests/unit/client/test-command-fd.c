@@ -122,7 +122,7 @@ TEST(registration_is_the_call_that_libibverbs_makes)
 	ASSERT_EQ(kernel.reg.access_flags, IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_LOCAL_WRITE);
 }
 
-TEST(what_the_kernel_refuses_is_its_errno)
+TEST(refusals_of_the_kernel_return_its_errno)
 {
 	const struct command_reg reg = {.access = SHMD_ACCESS_REMOTE_READ, .length_bytes = 1};
 	uint32_t handle = 5;

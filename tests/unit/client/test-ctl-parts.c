@@ -17,7 +17,7 @@
 static char *text;
 static size_t text_bytes;
 
-TEST(colours_are_wanted_where_they_can_be_seen)
+TEST(colours_are_wanted_if_they_can_be_seen)
 {
 	ASSERT(color_wanted(NULL, true, NULL, "xterm"));
 	ASSERT(color_wanted("auto", true, "", "xterm"));

@@ -165,7 +165,7 @@ static struct shmd_gpu_mem *alloc(struct lab *lab, struct shmd_gpu_mem_info *ret
 
 /* ---- ways ------------------------------------------------------------------------------------------------------------ */
 
-TEST(dmabuf_is_taken_where_it_works_and_nothing_explained)
+TEST(dmabuf_that_works_is_taken_without_a_reason)
 {
 	struct lab lab = {.has_no_pd = false};
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), whole = page > 8192 ? page : 8192;
@@ -211,7 +211,7 @@ TEST(part_of_an_allocation_is_registered_with_its_offset)
 }
 
 /* CUDA exports none, shmemd or its kernel takes none, the NIC says that it takes none. */
-TEST(peermem_follows_whoever_refused_the_dmabuf)
+TEST(peermem_follows_a_refusal_of_the_dmabuf)
 {
 	static const char *const reasons[] = {"no dmabuf: CUDA says", "not today", "no dmabuf: mlx5_0 takes none"};
 	struct shmd_gpu_mem_info info;
@@ -243,7 +243,7 @@ TEST(peermem_follows_whoever_refused_the_dmabuf)
 }
 
 /* The kernel finds no pages, shmemd does not take the region, it gave no descriptor to use. */
-TEST(host_memory_follows_whoever_refused_peermem)
+TEST(host_memory_follows_a_refusal_of_peermem)
 {
 	static const char *const reasons[] = {"(Bad address)", "not today", "handed out no command descriptor"};
 	struct shmd_gpu_mem_info info;

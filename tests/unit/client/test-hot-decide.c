@@ -118,7 +118,7 @@ TEST(when_all_places_are_taken_only_more_than_twice_the_operations_displace)
 	expect(1, SHMD_HOT_OFFER, 13);
 }
 
-TEST(places_of_those_who_cooled_are_given_away_in_the_same_interval)
+TEST(places_of_peers_that_cooled_are_given_away_in_the_same_interval)
 {
 	const uint32_t hot[] = {1, 2};
 

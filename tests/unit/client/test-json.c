@@ -172,7 +172,7 @@ static void assert_texts(const char *const *heads, unsigned int max_width, const
 	assert_written(out, expected);
 }
 
-TEST(a_sentence_that_is_too_long_goes_on_below_where_it_began)
+TEST(a_sentence_that_is_too_long_goes_on_below_its_beginning)
 {
 	static const char *const heads[] = {"NIC", "~WHY", NULL};
 	static const char long_word[] = "a_word_that_is_longer_than_a_line_and_is_never_broken_into_two";
@@ -185,7 +185,7 @@ TEST(a_sentence_that_is_too_long_goes_on_below_where_it_began)
 		     "NIC   WHY\nnic0  it seems to manage the switches of GPU links: nics-include overrules this\n");
 }
 
-TEST(a_list_before_other_columns_is_cut_where_nothing_else_helps)
+TEST(a_list_before_other_columns_is_cut_if_nothing_else_helps)
 {
 	static const char *const heads[] = {"~NICS", "STATE", NULL};
 

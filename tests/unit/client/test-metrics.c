@@ -431,7 +431,7 @@ TEST(every_family_of_a_qp_and_an_mr_has_its_own_number)
 }
 
 /* The yes-or-no figures, inverted from those above. */
-TEST(what_is_yes_or_no_is_told_either_way)
+TEST(booleans_are_exported_as_zero_and_one)
 {
 	struct shmd_session_item kept = session;
 	struct shmd_nic_item down = nic;
@@ -452,7 +452,7 @@ TEST(what_is_yes_or_no_is_told_either_way)
 	free(text);
 }
 
-TEST(nothing_is_told_twice)
+TEST(no_metric_appears_twice)
 {
 	struct metrics_look look;
 

@@ -18,7 +18,7 @@ static void die_for_good(struct fake_daemon *fake, const struct msg *req, struct
 
 /* ---- death between requests ----------------------------------------------------------------------------------- */
 
-TEST(a_restart_while_nobody_calls_is_an_event_and_nothing_else)
+TEST(a_restart_between_calls_is_an_event_and_nothing_else)
 {
 	struct saved saved = {};
 	struct fake_daemon fake = {.handle = handle, .arg = &saved, .grace_nsec = FOR_EVER};

@@ -200,7 +200,7 @@ TEST(sessions_of_one_user_are_heard_in_turn)
 }
 
 /* While nobody waits: the socket is read at once, and costs no further look of the loop. */
-TEST(who_asks_alone_is_heard_at_once)
+TEST(user_that_asks_alone_is_served_at_once)
 {
 	static struct crowd crowd;
 	struct client *client;

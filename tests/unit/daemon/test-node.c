@@ -42,7 +42,7 @@ static void plug(struct machine_tree *machine, const char *name)
 	machine_tree_nic(machine, &(struct machine_nic){.path = FUNCTION, .name = name, .gbps = 400});
 }
 
-TEST(what_may_be_a_gpu_is_told_by_its_class)
+TEST(gpus_are_recognized_by_their_class)
 {
 	struct machine_tree machine;
 
@@ -79,7 +79,7 @@ TEST(uuids_are_known_when_the_driver_has_no_more_gpus_and_none_is_split)
 	machine_tree_deinit(&machine);
 }
 
-TEST(what_a_machine_lacks_is_told_when_it_is_another_thing)
+TEST(defects_of_a_machine_are_logged_when_they_change)
 {
 	int log = memfd_create("log", MFD_CLOEXEC);
 	struct machine_tree machine;

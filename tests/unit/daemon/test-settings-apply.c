@@ -110,7 +110,7 @@ TEST(reload_without_the_default_file_keeps_what_it_said)
 	scene_deinit(&s);
 }
 
-TEST(daemon_without_a_file_may_be_told_to_reload)
+TEST(daemon_without_a_file_can_reload)
 {
 	struct scene s;
 

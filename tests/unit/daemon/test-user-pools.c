@@ -61,7 +61,7 @@ TEST(an_eighth_of_the_mappings_and_a_quarter_of_the_descriptors_stay_with_the_da
 	ASSERT_EQ(pools.n[QUOTA_SESSIONS], 0);
 }
 
-TEST(what_cannot_be_read_is_the_kernels_default)
+TEST(limit_that_cannot_be_read_is_the_kernels_default)
 {
 	ASSERT_EQ(pool_of(NULL), 65530 - 8191);
 	ASSERT_EQ(pool_of("many\n"), 65530 - 8191);

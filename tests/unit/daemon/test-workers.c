@@ -348,7 +348,7 @@ static void await_count(const unsigned int *n, unsigned int wanted)
 }
 
 /* Many more users than threads, two works each: the first of each is under way, and neither others nor firmware wait. */
-TEST(users_who_stall_take_threads_from_nobody)
+TEST(users_who_stall_take_no_threads_from_others)
 {
 	static struct job jobs[2 * N_STALLED];
 	unsigned int n_begun = 0, n_done = 0;
@@ -379,7 +379,7 @@ TEST(users_who_stall_take_threads_from_nobody)
 	scene_deinit(&s);
 }
 
-TEST(what_is_quick_is_waited_for_and_what_stalls_is_not_for_long)
+TEST(quick_works_are_waited_for_and_stalling_ones_not_for_long)
 {
 	static struct job jobs[N_STALLED];
 	int hold = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);

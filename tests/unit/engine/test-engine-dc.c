@@ -619,7 +619,7 @@ TEST(dc_dcis_that_go_on_at_once_are_all_forgotten)
 }
 
 /* Ended connections of one DCT give their places to those of another, and to QPs that have nothing to do with DC. */
-TEST(dc_connections_that_ended_keep_nobody_from_having_a_qp)
+TEST(dc_connections_that_ended_leave_room_for_qps)
 {
 	struct tqp_attr rc = lab_attr();
 	struct engine *engine;
@@ -705,7 +705,7 @@ TEST(dc_connections_are_bounded)
 }
 
 /* However many connections there are, half of the QPs are left to those who ask for one. */
-TEST(dc_open_connections_keep_nobody_from_having_a_qp)
+TEST(dc_open_connections_leave_room_for_qps)
 {
 	struct tqp_attr attr = lab_attr(), rc = lab_attr();
 	struct engine *engine;

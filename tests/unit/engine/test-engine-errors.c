@@ -672,7 +672,7 @@ TEST(atomic_on_memory_that_is_not_aligned)
 
 /* ---- after the error ---- */
 
-TEST(what_is_posted_in_error_is_flushed)
+TEST(requests_posted_in_error_are_flushed)
 {
 	struct setup s;
 
@@ -778,7 +778,7 @@ TEST(a_full_ring_is_flushed)
 }
 
 /* Bytes no client would write: errors and flushes, and the neighbours live on. */
-TEST(random_rings_hurt_nobody_else)
+TEST(random_rings_hurt_no_other_qp)
 {
 	uint64_t seed = 77;
 

@@ -259,7 +259,7 @@ TEST(pattern_goes_on_by_its_strides)
 }
 
 /* As UCX has it: the first part begins long before its region, and the last ends long behind it. */
-TEST(bytes_of_a_part_that_nobody_uses_need_not_be_there)
+TEST(unused_bytes_of_a_part_need_not_be_there)
 {
 	struct list_of list = {.n = 0};
 	struct engine_indirect_attr attr;
@@ -497,7 +497,7 @@ TEST(keys_of_keys_end_at_four_levels)
 	setup_deinit(&s);
 }
 
-TEST(what_a_part_consists_of_is_checked_as_well)
+TEST(parts_of_a_part_are_checked_as_well)
 {
 	struct list_of inner = {.n = 0}, outer = {.n = 0};
 	struct engine_indirect_attr attr;
@@ -700,7 +700,7 @@ TEST(list_that_no_cpu_can_read_is_refused)
 	setup_deinit(&s);
 }
 
-TEST(peer_takes_a_key_away_where_that_was_allowed)
+TEST(peer_takes_a_key_away_if_that_was_allowed)
 {
 	for (int allowed = 0; allowed < 2; allowed++) {
 		struct list_of list = {.n = 0};

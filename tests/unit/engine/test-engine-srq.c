@@ -185,7 +185,7 @@ TEST(srq_empty_is_rnr_for_rc_only)
 	}
 }
 
-TEST(srq_limit_is_told_once_each_time_it_is_armed)
+TEST(srq_limit_is_reported_once_each_time_it_is_armed)
 {
 	struct engine *engine;
 	struct lab l;
@@ -248,7 +248,7 @@ TEST(srq_has_a_pd_of_its_own)
 	}
 }
 
-TEST(srq_number_in_cqes_where_asked_for)
+TEST(srq_number_in_cqes_on_request)
 {
 	for (unsigned int asked = 0; asked < 2; asked++) {
 		struct tqp_attr attr = TQP_ATTR;

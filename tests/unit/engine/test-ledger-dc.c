@@ -322,7 +322,7 @@ TEST(connection_numbers_go_on_though_no_ledger_tells)
 }
 
 /* An owner that gives up in the midst of a restore. */
-TEST(what_is_half_restored_can_be_destroyed)
+TEST(half_restored_objects_can_be_destroyed)
 {
 	struct lab t;
 

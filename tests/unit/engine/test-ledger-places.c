@@ -157,7 +157,7 @@ static void free_rings(struct tqp *qp)
 }
 
 /* Else the next restart would give the new QP the indexes of the former one. */
-TEST(what_is_due_of_nobody_does_not_reach_the_next_at_its_place)
+TEST(debts_of_a_qp_that_is_gone_do_not_reach_the_next_at_its_place)
 {
 	uint16_t index;
 	struct tqp c, d;

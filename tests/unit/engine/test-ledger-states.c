@@ -248,17 +248,17 @@ static void drain_and_die(unsigned int n_restarts, bool is_modified)
 	deinit(&t);
 }
 
-TEST(what_was_fetched_in_sqd_is_finished_there)
+TEST(wqes_fetched_in_sqd_are_finished_there)
 {
 	drain_and_die(1, false);
 }
 
-TEST(what_was_fetched_in_sqd_is_finished_there_after_many_restarts)
+TEST(wqes_fetched_in_sqd_are_finished_there_after_many_restarts)
 {
 	drain_and_die(3, false);
 }
 
-TEST(what_was_fetched_in_sqd_is_finished_there_whatever_is_modified)
+TEST(wqes_fetched_in_sqd_are_finished_there_after_any_modify)
 {
 	drain_and_die(2, true);
 }
@@ -403,7 +403,7 @@ TEST(a_full_cq_is_full_afterwards)
 
 /* ---- events ---- */
 
-TEST(who_waits_is_woken)
+TEST(waiting_client_is_woken)
 {
 	struct lab t;
 
@@ -495,7 +495,7 @@ TEST(unreliable_messages_never_arrive_twice)
 
 /* ---- what is refused ---- */
 
-TEST(what_is_refused)
+TEST(wrong_ledgers_are_refused)
 {
 	struct engine_ledger_limits limits = {1, 1, 0}, many = {1u << 17, 0, 0};
 	size_t bytes = engine_ledger_bytes(&limits);

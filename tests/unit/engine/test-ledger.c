@@ -373,7 +373,7 @@ static bool die_twice_behind_others(unsigned int again)
 	return died;
 }
 
-TEST(what_came_before_an_atomic_that_was_cut_off_is_answered_again)
+TEST(requests_before_an_atomic_that_was_cut_off_are_answered_again)
 {
 	for (unsigned int again = 1; die_twice_behind_others(again); again++)
 		;
@@ -482,7 +482,7 @@ static bool leave_after(enum kind kind, bool has_srq, unsigned int node, unsigne
 	return is_busy;
 }
 
-TEST(what_left_its_ledger_writes_nothing_there)
+TEST(objects_that_left_their_ledger_write_nothing_there)
 {
 	static const enum kind kinds[] = {KIND_WRITE, KIND_READ, KIND_SEND, KIND_FADD};
 

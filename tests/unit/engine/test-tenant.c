@@ -129,7 +129,7 @@ TEST(small_wqes_make_no_larger_share)
 }
 
 /* One write of a PD that asks little, beside a backlog: it goes first at each of its steps. */
-TEST(who_asks_little_is_served_first)
+TEST(tenant_that_asks_little_is_served_first)
 {
 	static struct tenancy little, much;
 	unsigned int n_steps = 0;
@@ -173,7 +173,7 @@ static struct engine_qp *first_qp(const struct tenancy *t)
 	return hash_get(&t->pairs[0].a.node->engine->qps, t->pairs[0].a.qpn);
 }
 
-TEST(nobody_holds_all_packets)
+TEST(no_tenant_holds_all_packets)
 {
 	static struct engine_packet *of_greedy[2048], *of_other[2048], *responses[2048];
 	unsigned int n_greedy, n_other, n_responses;
@@ -270,7 +270,7 @@ static uint64_t slow_clock(void *owner)
 	return now;
 }
 
-TEST(time_counts_where_there_is_a_clock)
+TEST(time_counts_if_there_is_a_clock)
 {
 	static struct tenancy quick, slow;
 	struct world w;

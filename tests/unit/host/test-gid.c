@@ -20,7 +20,7 @@ static int choose(const struct host_gid_row *gids, size_t n)
 #define CHOOSE(...) choose((const struct host_gid_row[]){__VA_ARGS__}, sizeof((struct host_gid_row[]){__VA_ARGS__}) / sizeof(struct host_gid_row))
 #define V2 .port = 1, .is_roce_v2 = true
 
-TEST(what_passes_routers_comes_before_what_does_not)
+TEST(addresses_that_pass_routers_come_before_others)
 {
 	ASSERT_EQ(CHOOSE({V2, .bytes = LOCAL}), 0);
 	ASSERT_EQ(CHOOSE({V2, .bytes = LOCAL}, {V2, .bytes = GLOBAL}), 1);
@@ -41,7 +41,7 @@ TEST(version_1_and_other_ports_are_no_choice)
 	ASSERT_EQ(CHOOSE({V2, .index = 256, .bytes = IPV4(10, 0, 0, 1)}, {V2, .index = 255, .bytes = LOCAL}), 1);
 }
 
-TEST(an_address_that_reaches_nobody_is_no_choice)
+TEST(an_address_that_reaches_no_peer_is_not_chosen)
 {
 	ASSERT_EQ(CHOOSE({V2, .bytes = IPV4(224, 0, 0, 1)}, {V2, .bytes = LOCAL}), 1);
 	ASSERT_EQ(CHOOSE({V2, .bytes = IPV4(255, 255, 255, 255)}, {V2, .bytes = LOCAL}), 1);

@@ -24,7 +24,7 @@ static void put(const struct sysfs_tree *tree, const char *text)
 	sysfs_tree_put(tree, "mlx5_0/ports/1/rate", "%s\n", text);
 }
 
-TEST(what_is_faster_than_the_byte_can_tell_is_read_from_sysfs)
+TEST(rates_beyond_the_byte_are_read_from_sysfs)
 {
 	struct sysfs_tree tree;
 
@@ -38,7 +38,7 @@ TEST(what_is_faster_than_the_byte_can_tell_is_read_from_sysfs)
 	sysfs_tree_deinit(&tree);
 }
 
-TEST(what_the_byte_can_tell_is_not_asked_of_sysfs)
+TEST(rates_within_the_byte_are_not_read_from_sysfs)
 {
 	struct sysfs_tree tree;
 

@@ -147,7 +147,7 @@ static void read_tree(const struct sysfs_tree *tree, const char *path, char text
 }
 
 /* Each file in turn: empty, endless, no text, far too large a number. */
-TEST(what_is_not_of_the_form_is_not_known_and_harms_nothing_else)
+TEST(malformed_fields_are_unknown_and_harm_no_other_field)
 {
 	static const char *const files[] = {"node_desc", "node_guid", "parent", "ports/1/state", "ports/1/phys_state",
 					    "ports/1/link_layer", "ports/1/lid", "ports/1/rate", "ports/1/gids/0",

@@ -54,7 +54,7 @@ TEST(numbers_of_link_modes_are_those_of_the_kernels_header)
 }
 
 /* FEC, pause, connectors, and what is too slow. */
-TEST(what_is_no_speed_is_none)
+TEST(values_that_are_no_speed_are_ignored)
 {
 	ASSERT_MODE(10baseT_Full, 0, 0);
 	ASSERT_MODE(100baseT_Full, 0, 0);
@@ -174,7 +174,7 @@ TEST(a_port_below_its_best_tells_what_it_supports)
 	}
 }
 
-TEST(who_does_not_answer_is_unknown)
+TEST(speed_of_a_port_that_does_not_answer_is_unknown)
 {
 	assert_unknown(&(struct driver){.n_words = 3, .mode = 89}, "slow", 100000);
 	assert_unknown(&(struct driver){.n_words = 3, .mode = 89}, "", 100000);
@@ -188,7 +188,7 @@ TEST(who_does_not_answer_is_unknown)
 }
 
 /* A rate that an older kernel rounded down, and a mode that is newer than we are. */
-TEST(what_contradicts_itself_is_unknown)
+TEST(contradictory_answers_are_unknown)
 {
 	struct driver driver = {.n_words = 3, .mode = 66, .now_mbps = 200000};
 

@@ -64,7 +64,7 @@ static void wait_for(struct scene *s, unsigned int n, const char *first, enum ho
 	test_fail(TEST_WHERE, "not told of %u NICs with %s first", n, first);
 }
 
-TEST(what_comes_goes_and_changes_is_told)
+TEST(devices_that_come_go_and_change_are_reported)
 {
 	struct scene s;
 	uint64_t life;
@@ -94,7 +94,7 @@ TEST(what_comes_goes_and_changes_is_told)
 }
 
 /* By name; or, when it returned under another one, by what it is. */
-TEST(what_a_backend_drives_is_not_seen_a_second_time)
+TEST(managed_devices_are_not_listed_a_second_time)
 {
 	const struct host_managed driven[] = {{.name = "drv0", .port = 1},
 					    {.name = "mlx5_0", .node_guid = 0x025056fffe000002, .port = 1},
@@ -115,7 +115,7 @@ TEST(what_a_backend_drives_is_not_seen_a_second_time)
 }
 
 /* Another device has the name of one that a backend had, by its GUID: it is seen. */
-TEST(what_a_backend_takes_later_is_not_seen_any_more)
+TEST(devices_that_a_backend_takes_later_leave_the_list)
 {
 	const struct host_managed driven[] = {{.name = "drv0", .node_guid = 7, .port = 1}};
 	const struct host_managed later = {.name = "roce1", .node_guid = 0x025056fffe000002, .port = 1};

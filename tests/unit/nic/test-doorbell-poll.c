@@ -360,7 +360,7 @@ TEST(without_queues_the_thread_sleeps_at_once_and_without_a_limit)
 	lab_deinit(&lab);
 }
 
-TEST(a_gpu_that_wakes_nobody_is_heard)
+TEST(a_gpu_that_wakes_no_thread_is_served)
 {
 	struct lab lab;
 

@@ -382,7 +382,7 @@ static const struct legacy *with_strange_blob(struct legacy *bad, const struct l
 	return bad;
 }
 
-TEST(what_is_no_record_of_this_nic_and_descriptor_is_refused)
+TEST(record_of_another_nic_or_descriptor_is_refused)
 {
 	struct nic_imported imported = {0};
 	struct legacy of_a, of_b, bad;
@@ -518,7 +518,7 @@ TEST(hostile_records_destroy_nothing)
 
 /* ---- a gap between two owners -------------------------------------------------------------------------------------------------------- */
 
-TEST(an_error_while_nobody_was_there_is_told_by_the_next)
+TEST(an_error_between_two_daemons_is_reported_by_the_next)
 {
 	struct nic_imported imported;
 	struct nic_event event;

@@ -145,7 +145,7 @@ static int try_reg(struct client *c, const struct nic_mr_attr *attr)
 	return r;
 }
 
-TEST(a_client_that_destroys_objects_by_the_command_descriptor_harms_nobody_else)
+TEST(a_client_that_destroys_objects_by_the_command_descriptor_harms_no_other)
 {
 	struct nic_mr_attr attr = {.kind = NIC_MEM_MEMFD,
 				   .length_bytes = 4096,

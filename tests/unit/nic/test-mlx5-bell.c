@@ -147,7 +147,7 @@ TEST(a_doorbell_of_a_client_rings_the_register_with_the_index_of_the_dbrec)
 	lab_deinit(&lab);
 }
 
-TEST(a_sleeping_thread_is_woken_by_who_rings)
+TEST(a_sleeping_thread_is_woken_by_the_client_that_rings)
 {
 	struct lab lab;
 
@@ -161,7 +161,7 @@ TEST(a_sleeping_thread_is_woken_by_who_rings)
 	lab_deinit(&lab);
 }
 
-TEST(a_gpu_that_wakes_nobody_is_heard)
+TEST(a_gpu_that_wakes_no_thread_is_served)
 {
 	struct lab lab;
 
@@ -255,7 +255,7 @@ TEST(a_client_that_rings_the_register_too_never_has_a_stale_index_last)
 	lab_deinit(&lab);
 }
 
-TEST(what_others_rang_before_the_page_came_is_not_rung_again)
+TEST(doorbells_that_others_rang_before_the_page_are_not_rung_again)
 {
 	struct lab lab;
 
@@ -321,7 +321,7 @@ static void expect_no_page(struct lab *lab, const struct nic_saved_fds *right, u
 }
 
 /* A page that somebody can cut off would end the process that goes on with it. */
-TEST(what_may_shrink_is_no_page_to_go_on_with)
+TEST(page_that_may_shrink_is_refused)
 {
 	int fds[] = {file_of_a_page(), memfd_of(SHMD_DB_PAGE_BYTES, F_SEAL_GROW), memfd_of(2 * SHMD_DB_PAGE_BYTES, F_SEAL_SHRINK), -1};
 	struct nic_saved_fds saved;

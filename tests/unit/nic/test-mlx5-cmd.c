@@ -230,7 +230,7 @@ TEST(a_qp_without_receive_ring_says_so)
 		       AT(0x10c, 0x80));
 }
 
-TEST(a_dci_is_told_by_its_service)
+TEST(a_dci_is_recognized_by_its_service)
 {
 	const struct mlx5_qp_args args = {.qp = &dci, .caps = &roce_caps, .umem_id = 1, .pdn = 2, .uar_page = 3};
 	struct mlx5_cmd cmd;
@@ -304,7 +304,7 @@ TEST(a_dci_goes_to_rts_without_a_peer)
 	ASSERT_COMMAND(&cmd, AT(0x00, 0x05, 0x04), AT(0x09, 0x05, 0x43, 0x21), AT(0x38, 0x70), AT(0x89, 0x67, 0xc0));
 }
 
-TEST(atomics_are_asked_for_only_where_the_nic_has_them)
+TEST(atomics_are_requested_only_of_a_nic_that_has_them)
 {
 	struct mlx5_caps caps = roce_caps;
 	const struct mlx5_connect_args args = {.qp = &rc, .params = &params, .port = &roce_port, .caps = &caps};
@@ -449,7 +449,7 @@ TEST(an_answer_in_words_tells_its_status)
 			   "  0x150/16   CAP.MIN_SRC_UDP_PORT = 0x1c00\n");
 }
 
-TEST(short_and_unknown_bytes_are_told_as_they_are)
+TEST(short_and_unknown_bytes_are_shown_as_they_are)
 {
 	const uint8_t unknown[] = {0x0f, 0xff, 0, 0, 0, 0, 0, 1};
 	char text[256];

@@ -125,7 +125,7 @@ static bool key_is_told(const uint8_t *out, size_t bytes, uint64_t key)
  * A client with its command descriptor asks for the context of a DCT, whose key is in it: the NIC answers for its own, also by the
  * number of another session's it is not.
  */
-TEST(the_key_of_a_foreign_dct_is_told_to_no_client)
+TEST(the_key_of_a_foreign_dct_is_shown_to_no_client)
 {
 	const struct nic_queues_attr attr = {
 		.n_cq_specs = 1,

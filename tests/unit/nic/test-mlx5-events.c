@@ -131,7 +131,7 @@ TEST(a_qp_that_was_reset_has_no_errors_of_its_former_life)
 }
 
 /* A client may write anything into its CQ, also before its first error is reported. */
-TEST(an_error_that_a_client_makes_up_before_its_reset_is_told_no_more)
+TEST(an_error_that_a_client_makes_up_before_its_reset_is_not_reported)
 {
 	struct nic_event event;
 	struct shmd_cqe cqe;
@@ -164,7 +164,7 @@ TEST(an_error_that_a_client_makes_up_before_its_reset_is_told_no_more)
 }
 
 /* A hundred QPs on one CQ fail in one go: an event for each, and one call at a time tells one. */
-TEST(every_qp_of_a_shared_cq_is_told)
+TEST(every_qp_of_a_shared_cq_is_reported)
 {
 	struct nic_queues_attr attr;
 	struct nic_event event;
@@ -243,7 +243,7 @@ TEST(many_events_are_read_a_few_at_a_time)
 }
 
 /* Also before any event was read. */
-TEST(a_requester_that_fails_is_told_why_when_it_asks)
+TEST(a_requester_that_fails_gets_the_reason_on_request)
 {
 	struct nic_qp_info info;
 	struct client a, b;
@@ -276,7 +276,7 @@ TEST(a_requester_that_fails_is_told_why_when_it_asks)
 
 /* ---- what happens to NICs ---------------------------------------------------------------------------------------------- */
 
-TEST(port_that_goes_down_and_up_is_told_by_events_and_query)
+TEST(port_that_goes_down_and_up_is_reported_by_events_and_query)
 {
 	struct nic_event event;
 	struct nic_info info;
@@ -366,7 +366,7 @@ static void return_nic(unsigned int n_nics)
 	}
 }
 
-TEST(nic_that_is_lost_is_told_and_lets_everything_go)
+TEST(nic_that_is_lost_is_reported_and_lets_everything_go)
 {
 	struct nic_ctx_attr attr = {.session_id = 9, .health_fd = -1};
 	struct nic_ctx *ctx = NULL;
@@ -482,7 +482,7 @@ TEST(nic_that_stays_away_for_a_while_is_found)
 }
 
 /* Its end is read by nobody before the NIC is back: it must not be taken for the end of the new life. */
-TEST(end_of_a_former_life_is_not_told_of_the_new_one)
+TEST(end_of_a_former_life_is_not_reported_for_the_new_one)
 {
 	struct client a[3];
 	struct nic_event event;

@@ -245,7 +245,7 @@ TEST(a_context_of_the_pool_is_as_a_fresh_one)
 	rig_close(&rig);
 }
 
-TEST(errors_of_queues_of_the_pool_are_told_to_their_session)
+TEST(errors_of_queues_of_the_pool_are_reported_to_their_session)
 {
 	struct nic_event event;
 	struct nic_counters counters;
@@ -351,7 +351,7 @@ TEST(taking_sends_no_command_and_an_attached_qp_at_most_five)
 
 /* ---- handed out once --------------------------------------------------------------------------------------------------- */
 
-TEST(what_was_handed_out_is_never_handed_out_again)
+TEST(pooled_contexts_are_handed_out_once)
 {
 	struct client c[3];
 	struct rig rig;
@@ -627,7 +627,7 @@ TEST(the_pool_follows_its_settings)
 }
 
 /* At every object of the NIC in turn. */
-TEST(what_cannot_be_made_leaves_nothing_and_fails_no_session)
+TEST(failure_to_make_a_context_leaves_nothing_and_fails_no_session)
 {
 	unsigned int n_failed = 0;
 	struct nic_ctx_pool_info info;
@@ -756,7 +756,7 @@ TEST(a_lost_nic_drops_its_pool_and_one_that_returns_has_a_new_one)
 }
 
 /* No client knows those queues: the process that goes on destroys them, and until then they can be handed out. */
-TEST(a_record_names_no_queues_that_nobody_has)
+TEST(a_record_names_no_unused_queues)
 {
 	struct nic_imported imported;
 	struct nic_import_attr attr = {.ctx = {.session_id = 1, .health_fd = -1}, .shared = true};

@@ -104,7 +104,7 @@ static void set_unaligned_bytes(void)
 	prm_set_bytes(buf, PRM_AT(4, 8), "x");
 }
 
-TEST(what_does_not_fit_its_field_is_a_bug)
+TEST(value_that_does_not_fit_its_field_is_a_bug)
 {
 	ASSERT_EQ(signal_of(set_longest), 0);
 	ASSERT_EQ(signal_of(set_too_long), SIGABRT);
@@ -446,7 +446,7 @@ TEST(setting_a_field_changes_no_other_bit)
 	}
 }
 
-TEST(commands_are_told_apart)
+TEST(commands_are_distinguished)
 {
 	for (size_t i = 0; i < prm_n_commands; i++) {
 		const struct prm_command *command = &prm_commands[i];

@@ -250,7 +250,7 @@ static int after_change(void *field, const void *value, size_t bytes)
 		after_change(&(field), &_value, sizeof(_value)); \
 	})
 
-TEST(what_does_not_fit_together_is_refused)
+TEST(contradictory_records_are_refused)
 {
 	ASSERT_OK(AFTER(qps[0][0].access, 0));
 	ASSERT_ERR(AFTER(qps[1][0].qpn, 0x101), EINVAL); /* twice */
@@ -283,7 +283,7 @@ TEST(what_does_not_fit_together_is_refused)
 /* ---- what is destroyed already ------------------------------------------------------------------------------------ */
 
 /* A batch whose destruction was cut: its QP and one CQ are no more, and their numbers are another's. */
-TEST(what_is_gone_has_a_place_and_no_name)
+TEST(destroyed_objects_have_a_place_and_no_name)
 {
 	struct mlx5_object_record kept_qp = blobs[0], kept_cq = handles[1], gone = {.gone = true};
 	struct mlx5_record record;

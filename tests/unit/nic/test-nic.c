@@ -5,7 +5,7 @@
 #include "daemon/nic/nic.h"
 #include "tests/lib/test.h"
 
-TEST(what_a_backend_does_not_offer_is_refused_as_the_slot_says)
+TEST(slots_that_a_backend_does_not_offer_refuse_as_documented)
 {
 	ASSERT_ERR(nic_no_port_set(NULL, NIC_PORT_DOWN), EOPNOTSUPP);
 	ASSERT_ERR(nic_no_ctx_pool_set(NULL, NULL), EOPNOTSUPP);

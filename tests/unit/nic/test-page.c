@@ -91,7 +91,7 @@ static void expect_no_page(int fd)
 	safe_close(fd);
 }
 
-TEST(what_could_be_cut_off_or_written_by_others_is_no_page)
+TEST(memory_that_others_can_cut_off_or_write_is_refused_as_a_page)
 {
 	struct nic_page page;
 	int fd;

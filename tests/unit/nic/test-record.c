@@ -101,7 +101,7 @@ TEST(a_record_is_head_fields_and_sum)
 	free(data);
 }
 
-TEST(what_is_cut_or_flipped_is_refused)
+TEST(cut_or_flipped_records_are_refused)
 {
 	uint8_t *data;
 	size_t bytes;
@@ -119,7 +119,7 @@ TEST(what_is_cut_or_flipped_is_refused)
 }
 
 /* Its maker knew how to seal it. */
-TEST(what_does_not_fit_is_refused_with_a_right_sum_too)
+TEST(contradictory_record_with_a_right_sum_is_refused)
 {
 	uint8_t *data;
 	size_t bytes;
@@ -145,7 +145,7 @@ TEST(what_does_not_fit_is_refused_with_a_right_sum_too)
 	free(data);
 }
 
-TEST(what_decoding_would_refuse_is_not_written)
+TEST(values_that_decoding_would_refuse_are_not_written)
 {
 	struct numbers numbers = {.n = 1, .list = (uint32_t[]){0}};
 	void *data = NULL;

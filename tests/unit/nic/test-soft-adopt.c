@@ -287,7 +287,7 @@ static uint32_t uid_of(const struct client *c)
 }
 
 /* New contexts of users who share a page get another one, and the next process takes both, in any order. */
-TEST(users_who_share_a_page_get_pages_of_their_own_for_new_contexts)
+TEST(users_that_share_a_page_get_pages_of_their_own_for_new_contexts)
 {
 	for (unsigned int new_first = 0; new_first < 2; new_first++) {
 		struct pair pair = {0};
@@ -390,7 +390,7 @@ TEST(nic_that_is_left_begins_nothing_more_and_the_next_one_goes_on)
 }
 
 /* Doorbells rung while nobody was there are heard after resume, and not before: also when the dead thread slept. */
-TEST(what_was_posted_meanwhile_is_done_after_resume)
+TEST(wqes_posted_meanwhile_are_executed_after_resume)
 {
 	struct shmd_cqe cqe;
 	struct pair pair;
@@ -511,7 +511,7 @@ TEST(contexts_that_are_not_saved_end_with_their_nic)
 }
 
 /* A context that is not saved leaves the NIC to those that are, even if it starts the NIC. */
-TEST(what_opens_a_nic_first_decides_nothing_for_others)
+TEST(first_context_of_a_nic_decides_nothing_for_others)
 {
 	struct client first[2];
 	struct pair pair = {0};
@@ -677,7 +677,7 @@ TEST(a_peer_whose_nic_is_gone_is_unreachable)
 	left_deinit(&pair.of_b);
 }
 
-TEST(a_queue_in_error_is_told_of_again)
+TEST(a_queue_in_error_is_reported_again)
 {
 	struct nic_event event;
 	struct nic_qp_info info;
@@ -710,7 +710,7 @@ TEST(a_queue_in_error_is_told_of_again)
 }
 
 /* A request that the client sends again, since the daemon died before its answer. */
-TEST(what_is_asked_again_is_done_once)
+TEST(repeated_requests_are_done_once)
 {
 	struct nic_peer peer;
 	unsigned int n_done;

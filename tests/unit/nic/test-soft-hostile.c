@@ -95,7 +95,7 @@ TEST_TIMEOUT(a_client_that_never_stops_leaves_others_their_turn, 60)
 }
 
 /* Full, and blocking: the NIC's thread neither reads nor writes it. */
-TEST(a_wake_descriptor_that_is_full_stops_nobody)
+TEST(a_wake_descriptor_that_is_full_stops_no_traffic)
 {
 	const uint64_t most = UINT64_MAX - 1;
 	struct client hostile, other;

@@ -117,7 +117,7 @@ static uint64_t mapped_bytes(int fd)
 }
 
 /* After its client has died the last mapping of the pages is the daemon's. Unmapping takes half a second for each GiB. */
-TEST(large_memory_is_unmapped_by_a_thread_that_serves_nobody)
+TEST(large_memory_is_unmapped_by_a_thread_that_serves_no_queues)
 {
 	struct gate gate = {.later.fn = wait_at_gate};
 	const uint64_t bytes = 80 << 20; /* more than a slice */

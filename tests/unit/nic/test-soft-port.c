@@ -48,7 +48,7 @@ static void assert_event(struct nic *nic, enum nic_port_state state)
 	ASSERT_EQ(event.number, 0u);
 }
 
-TEST(port_state_is_told_by_query_and_event)
+TEST(port_state_is_reported_by_query_and_event)
 {
 	struct pollfd pfd = {.events = POLLIN};
 	struct nic_event event;

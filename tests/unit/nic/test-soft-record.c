@@ -179,7 +179,7 @@ static void expect_refused(const struct soft_record *record)
 	ASSERT_ERR(soft_record_encode(record, &data, &bytes), EINVAL);
 }
 
-TEST(what_cannot_be_is_refused)
+TEST(impossible_records_are_refused)
 {
 	struct soft_record record, back;
 	uint32_t version = htole32(SOFT_RECORD_VERSION + 1);

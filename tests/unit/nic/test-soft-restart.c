@@ -553,7 +553,7 @@ TEST_TIMEOUT(killed_again_and_again_each_operation_is_done_once, 60)
 }
 
 /* A dead thread that slept had told clients to wake it; one that was awake had told them not to. */
-TEST(nobody_waits_for_a_wake_that_a_dead_thread_would_have_had)
+TEST(no_queue_waits_for_a_wake_that_died_with_its_thread)
 {
 	struct world world;
 

@@ -333,7 +333,7 @@ TEST(users_leave_in_mid_traffic_while_others_come)
 /* ---- an executor that stands still ------------------------------------------------------------------------------------ */
 
 /* The control thread queries the NIC and other users go on working while one user's executor stands still. */
-TEST(a_user_whose_thread_sits_still_holds_up_nobody_else)
+TEST(a_user_whose_thread_stands_still_delays_no_other)
 {
 	struct client alice, bob, carol;
 	struct nic_counters counters;

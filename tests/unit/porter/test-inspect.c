@@ -75,7 +75,7 @@ static enum inspect_kind expected(enum strange_fd kind)
 }
 
 /* An eventfd replaces a kind that this machine lacks. A file on tmpfs counts as memory. */
-TEST(kinds_are_told_apart_and_files_refused)
+TEST(kinds_are_distinguished_and_files_refused)
 {
 	for (unsigned int kind = 0; kind < STRANGE_FD_N; kind++) {
 		int fd = strange_fd_new(kind);

@@ -232,7 +232,7 @@ static void *watch_nothing(void *arg, int fd, struct porter *porter)
 	return NULL;
 }
 
-TEST(socket_is_not_closed_where_no_porter_can_be_started)
+TEST(socket_is_not_closed_if_no_porter_can_be_started)
 {
 	struct scene s;
 	struct porters_attr attr = {.hooks = {.arg = &s, .watch = watch_nothing, .alarm = on_alarm}};
@@ -383,7 +383,7 @@ TEST_TIMEOUT(request_does_not_wait_for_a_porter_that_cannot_be_forked, 60)
 }
 
 /* Nobody starts porters any more: the one that runs goes on, and once it has ended, nobody waits. */
-TEST_TIMEOUT(end_of_the_zygote_is_reported_and_nobody_waits_for_a_porter, 60)
+TEST_TIMEOUT(end_of_the_zygote_is_reported_and_ends_waits_for_porters, 60)
 {
 	struct porter_slot_attr attr = {.uid = UID + 1, .packet = on_packet};
 	uint64_t end = nsec_now() + PATIENCE_NSEC;
@@ -446,7 +446,7 @@ TEST_TIMEOUT(lasting_descriptor_is_given_to_the_next_porter, 60)
 	scene_deinit(&s);
 }
 
-TEST_TIMEOUT(who_waits_for_a_porter_that_dies_is_told, 60)
+TEST_TIMEOUT(death_of_a_porter_ends_waits_for_it, 60)
 {
 	struct client client;
 	struct scene s;
@@ -478,7 +478,7 @@ static void on_ready(void *arg)
 }
 
 /* One that had its porter, and whose porter died, waits as a new one does. */
-TEST_TIMEOUT(who_waits_for_a_porter_to_have_its_socket_is_told, 60)
+TEST_TIMEOUT(arrival_of_a_socket_at_its_porter_is_reported, 60)
 {
 	struct porter_slot_attr attr = {.uid = UID, .packet = on_packet, .ready = on_ready};
 	uint64_t end = nsec_now() + PATIENCE_NSEC;

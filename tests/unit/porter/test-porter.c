@@ -158,7 +158,7 @@ TEST(several_descriptors_are_counted_and_none_is_passed_on)
 	scene_deinit(&s);
 }
 
-TEST(end_of_a_slot_closes_what_nobody_read)
+TEST(end_of_a_slot_closes_unread_descriptors)
 {
 	struct client client;
 	struct scene s;

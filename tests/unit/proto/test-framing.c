@@ -237,7 +237,7 @@ TEST(truncated_ancillary_data_is_refused_and_all_closed)
 	close_pair(pair);
 }
 
-TEST(closing_takes_the_descriptors_of_packets_that_nobody_read)
+TEST(closing_takes_the_descriptors_of_unread_packets)
 {
 	static const unsigned int counts[] = {0, 1, 12}; /* packets: none, few, more than are read here */
 	int pair[2], ends[2];
@@ -362,7 +362,7 @@ TEST(the_end_of_the_stream_is_a_reset)
 	close_pair(pair);
 }
 
-TEST(the_last_packet_is_not_lost_when_the_end_is_told_first)
+TEST(the_last_packet_is_not_lost_when_the_end_is_reported_first)
 {
 	struct fdlist fds;
 	size_t bytes = 0;

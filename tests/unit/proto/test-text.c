@@ -27,7 +27,7 @@ TEST(control_characters_are_not)
 }
 
 /* The attack: a name that reads backwards, ends a line, or has something in it that nobody sees. It may come, and is not shown. */
-TEST(what_deceives_a_reader_is_legal_and_not_clean)
+TEST(deceptive_text_is_legal_and_not_clean)
 {
 	static const char *const texts[] = {
 		"a\xe2\x80\xae" "0_xlm", "a\xe2\x80\xa8" "b", "mlx\xe2\x80\x8b" "5", "\xef\xbb\xbf" "a", "\xd8\x9c", "\xf3\xa0\x81\x81"};

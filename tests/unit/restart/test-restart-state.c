@@ -85,7 +85,7 @@ static void assert_kept(const struct state *state, const void *want, size_t n)
 	state_free(again);
 }
 
-TEST(last_write_is_read_by_whoever_opens_it)
+TEST(last_write_is_read_by_the_next_open)
 {
 	unsigned char bytes[300];
 	struct state *state;
@@ -349,7 +349,7 @@ static void expect_bytes(const unsigned char *file, size_t n, const unsigned cha
 }
 
 /* In a build with a sanitizer too: the journal is there, and its mark, and of what it brings about any part. */
-TEST(commit_that_was_cut_is_finished_by_whoever_opens_it)
+TEST(commit_that_was_cut_is_finished_by_the_next_open)
 {
 	unsigned char old[5 * LARGE], new[5 * LARGE], *before, *after;
 	size_t n_old = records_before(old), n_new = records_after(new), n, n_after;
@@ -590,7 +590,7 @@ TEST(file_is_small_again_when_most_of_it_is_free)
 	free(want);
 }
 
-TEST(what_cannot_be_committed_changes_nothing)
+TEST(commit_that_fails_changes_nothing)
 {
 	struct state *state;
 
@@ -615,7 +615,7 @@ TEST(what_cannot_be_committed_changes_nothing)
 
 /* ---- others' --------------------------------------------------------------------------------------------------------- */
 
-TEST(another_version_is_told_and_not_read)
+TEST(another_version_is_reported_and_not_read)
 {
 	const char ours[] = "ours", theirs[] = "theirs";
 	struct state *state, *again;
@@ -644,7 +644,7 @@ static void refuse(int fd)
 	ASSERT_ERR(state_open(fd, &state), EBADMSG);
 }
 
-TEST(what_is_no_saved_state_is_refused)
+TEST(file_that_is_no_saved_state_is_refused)
 {
 	struct state *state;
 	const void *bytes;
@@ -663,7 +663,7 @@ TEST(what_is_no_saved_state_is_refused)
 }
 
 /* As version 3 left it: whichever of its two heads was written last. */
-TEST(state_of_the_version_before_is_told)
+TEST(state_of_the_version_before_is_recognized)
 {
 	const uint64_t magic = UINT64_C(0x6574617453646d68);
 	const uint32_t three = 3;

@@ -155,7 +155,7 @@ static void refuse_twice(struct manager_store *store, struct manager *manager, i
 	close(fd);
 }
 
-TEST(what_cannot_be_opened_again_is_kept_once)
+TEST(file_that_cannot_be_opened_again_is_kept_once)
 {
 	struct manager_store *store;
 	struct manager manager;
@@ -313,7 +313,7 @@ TEST(names_are_checked)
 	manager_deinit(&manager);
 }
 
-TEST(put_that_cannot_be_told_leaves_nothing)
+TEST(put_that_cannot_be_sent_leaves_nothing)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC);
 	struct manager_store *store;
@@ -508,7 +508,7 @@ static void claim_and_fail(void)
 	porters_free(porters);
 }
 
-TEST(claims_that_nobody_took_are_closed_without_porters)
+TEST(untaken_claims_are_closed_without_porters)
 {
 	struct manager manager;
 	int fds[2];
@@ -532,7 +532,7 @@ static void claim_of_no_use(void)
 	ASSERT_EQ(fcntl(3, F_GETFD), -1);
 }
 
-TEST(what_was_kept_is_let_go_of_where_nothing_is_to_be_kept)
+TEST(kept_descriptors_are_released_if_none_are_to_be_kept)
 {
 	struct manager manager;
 	int fd = make_named('a');
@@ -617,7 +617,7 @@ static void find_none(void)
 	ASSERT_ERR(fdstore_listener(&fd, &kept), ENOENT);
 }
 
-TEST(listener_is_told_from_what_was_kept)
+TEST(listener_is_distinguished_from_kept_descriptors)
 {
 	int memfd = make_named('a'), one = make_listener(SOCK_SEQPACKET), two = make_listener(SOCK_SEQPACKET);
 	int stream = make_listener(SOCK_STREAM);

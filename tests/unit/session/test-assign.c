@@ -178,7 +178,7 @@ TEST(only_a_gpu_that_is_certainly_not_there_is_lacking)
 	lab_deinit(&lab);
 }
 
-TEST(the_gpus_that_are_there_are_told_in_the_room_there_is)
+TEST(present_gpus_are_named_as_far_as_the_text_has_room)
 {
 	char functions[900] = "", text[128];
 	struct node_map *map;
@@ -206,7 +206,7 @@ static void include(struct node_map *map, const char *value)
 	node_map_set_policy(map, policy);
 }
 
-TEST(settings_that_name_what_nothing_has_are_told_until_it_comes)
+TEST(settings_that_name_a_missing_device_are_reported_until_it_comes)
 {
 	struct node_map *map;
 	struct topo *topo;
@@ -318,7 +318,7 @@ TEST(a_second_nic_of_a_gpu_is_the_next_of_its_own)
 }
 
 /* fake0 is a slow NIC beside a fast one. */
-TEST(what_the_map_sets_aside_comes_last_for_who_names_no_gpu_of_it)
+TEST(nics_that_the_map_sets_aside_come_last_for_clients_without_a_gpu_of_it)
 {
 	char text[] = "<shmemd-topology version=\"1\"><host><function pci=\"01:00.0\" class=\"0302\"/><function pci=\"11:00.0\" class=\"0207\">"
 		      "<nic name=\"fake0\" port=\"1\" rate_mbps=\"25000\"/></function><function pci=\"12:00.0\" class=\"0207\">"
@@ -409,7 +409,7 @@ TEST(a_rate_that_was_asked_while_the_port_was_down_counts_no_more)
 	lab_deinit(&lab);
 }
 
-TEST(what_one_gpu_alone_is_given_comes_last_for_others)
+TEST(nic_of_one_gpu_alone_comes_last_for_others)
 {
 	char text[] = "<shmemd-topology version=\"1\"><host><function pci=\"01:00.0\" class=\"0302\"/><function pci=\"11:00.0\" class=\"0207\">"
 		      "<nic name=\"fake0\" port=\"1\" role=\"storage\"/></function><function pci=\"12:00.0\" class=\"0207\">"
@@ -448,7 +448,7 @@ static void set_policy(struct node_map *map, const char *key, const char *value)
 	node_map_set_policy(map, policy);
 }
 
-TEST(what_the_policy_sets_aside_nobody_gets)
+TEST(nics_that_the_policy_sets_aside_are_not_assigned)
 {
 	const struct assign_request request = {.gpu = "", .nic = "fake1"};
 	/* One of the registry's that is none of the map's is known by its name and its address. */
@@ -570,7 +570,7 @@ TEST(ports_of_one_device_are_found_and_set_aside)
 }
 
 /* The machine has a NIC for storage that the daemon has not, and the map names it. */
-TEST(a_nic_that_the_daemon_does_not_have_is_given_to_nobody)
+TEST(a_nic_that_the_daemon_does_not_have_is_not_assigned)
 {
 	char text[] = "<shmemd-topology version=\"1\"><host><function pci=\"01:00.0\" class=\"0302\"/>"
 		      "<function pci=\"11:00.0\" class=\"0207\"><nic name=\"fake0\" port=\"1\"/></function>"

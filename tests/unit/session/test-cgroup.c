@@ -62,7 +62,7 @@ TEST(units_and_jobs_are_tenants)
 }
 
 /* By accident, one tenant's quota for the whole node. */
-TEST(what_tenants_share_is_nobodys)
+TEST(cgroup_that_tenants_share_belongs_to_none_of_them)
 {
 	expect("/user.slice/user-1.slice", "", "/user.slice/user-1.slice");
 	expect("/user.slice/user-x.slice/a.scope", "", "/user.slice/user-x.slice/a.scope");
@@ -74,7 +74,7 @@ TEST(what_tenants_share_is_nobodys)
 }
 
 /* In a tree that is root's, others make no cgroups; what cannot be looked at may be delegated. */
-TEST(delegation_counts_where_names_say_nothing)
+TEST(delegation_counts_if_names_say_nothing)
 {
 	expect("/box/a", "/box", "/box");
 	expect("/box/b/c//d/", "/box", "/box");

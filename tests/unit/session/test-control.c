@@ -74,7 +74,7 @@ static void expect_event(struct pair *pair, enum msg_event_kind kind, uint32_t d
 	ASSERT(msg.event.text[0]);
 }
 
-TEST(kill_ends_the_victim_with_its_status_and_nobody_else)
+TEST(kill_ends_the_victim_with_its_status_and_no_other_session)
 {
 	struct msg req, rep;
 	struct scene s;
@@ -316,7 +316,7 @@ static void count_own_lines(void *arg, const struct note *note)
 }
 
 /* Clients that provoke so many lines that some are dropped cannot hide who drained or pulled a port. */
-TEST(what_an_administrator_did_is_no_line_that_clients_provoke)
+TEST(lines_about_an_administrators_acts_are_not_rate_limited)
 {
 	unsigned int n_own = 0;
 	struct msg req, rep;

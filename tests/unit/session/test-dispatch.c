@@ -50,7 +50,7 @@ TEST(hello_tells_version_limits_and_health_page)
 	lab_deinit(&lab);
 }
 
-TEST(version_mismatch_is_told_and_ends)
+TEST(version_mismatch_is_reported_and_ends_the_session)
 {
 	static const struct {
 		uint32_t min, max;

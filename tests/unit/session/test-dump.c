@@ -125,7 +125,7 @@ static void expect_ring(const struct scene *s, const struct msg *rep, uint64_t o
 			     at(s, offset + (uint64_t)((d->first + i) % ring) * d->entry_bytes), d->entry_bytes);
 }
 
-TEST(dump_tells_of_the_qp_its_rings_and_dbrecs)
+TEST(dump_shows_the_qp_its_rings_and_dbrecs)
 {
 	struct msg_queue_dump_rep *d;
 	struct scene s;

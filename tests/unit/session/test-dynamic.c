@@ -249,7 +249,7 @@ static void tell_peers(struct scene *s, uint32_t n_dc, uint32_t n_rc)
 	msg_deinit(&rep);
 }
 
-TEST(what_a_client_says_of_its_peers_stands_in_the_list_of_sessions)
+TEST(peer_counts_of_a_client_stand_in_the_list_of_sessions)
 {
 	struct scene s;
 
@@ -260,7 +260,7 @@ TEST(what_a_client_says_of_its_peers_stands_in_the_list_of_sessions)
 	scene_deinit(&s);
 }
 
-TEST(dcis_and_dcts_count_as_qps_and_are_told_apart)
+TEST(dcis_and_dcts_count_as_qps_and_are_distinguished)
 {
 	struct msg req, rep;
 	struct scene s;

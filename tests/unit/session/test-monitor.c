@@ -72,7 +72,7 @@ static void expect_of(const struct msg_event *event, const struct session *sessi
 	ASSERT_EQ(event->pid, session->identity.pid);
 }
 
-TEST(monitor_is_told_of_the_life_of_a_session)
+TEST(monitor_sees_the_life_of_a_session)
 {
 	struct msg_event event;
 	struct pair client;
@@ -114,7 +114,7 @@ TEST(monitor_is_told_of_the_life_of_a_session)
 	scene_deinit(&s);
 }
 
-TEST(monitor_is_told_why_a_session_was_ended)
+TEST(monitor_learns_why_a_session_was_ended)
 {
 	struct msg_event event;
 	struct pair client;
@@ -145,7 +145,7 @@ static void nic_event(struct lab *lab, enum nic_event_kind kind, uint64_t sessio
 	registry_event(&lab->registry, &lab->registry.nics[1], &event);
 }
 
-TEST(monitor_is_told_of_nics_and_queues_in_error)
+TEST(monitor_sees_nics_and_queues_in_error)
 {
 	struct msg_event event;
 	struct pair client;
@@ -175,7 +175,7 @@ TEST(monitor_is_told_of_nics_and_queues_in_error)
 	scene_deinit(&s);
 }
 
-TEST(monitor_is_told_of_drains_and_of_who_was_refused)
+TEST(monitor_sees_drains_and_refused_users)
 {
 	struct msg_event event;
 	struct pair client;
@@ -204,7 +204,7 @@ TEST(monitor_is_told_of_drains_and_of_who_was_refused)
 	scene_deinit(&s);
 }
 
-TEST(monitor_is_told_by_which_limit_somebody_was_refused)
+TEST(monitor_learns_which_limit_refused_a_request)
 {
 	struct msg_event event;
 	struct session *session;
@@ -302,7 +302,7 @@ static uint32_t read_all(struct pair *monitor, struct msg_event *ret_last)
 	}
 }
 
-TEST(slow_monitor_loses_the_newest_events_is_told_and_costs_bounded_memory)
+TEST(slow_monitor_loses_the_newest_events_learns_it_and_costs_bounded_memory)
 {
 	struct msg_event event;
 	struct scene s;
@@ -330,7 +330,7 @@ TEST(slow_monitor_loses_the_newest_events_is_told_and_costs_bounded_memory)
 }
 
 /* Events that a NIC merged into one, and events that it had no room for. */
-TEST(events_that_a_nic_lost_are_told_as_lost)
+TEST(events_that_a_nic_lost_are_reported_as_lost)
 {
 	struct nic_event several = {.kind = NIC_EVENT_QP_ERROR, .syndrome = 0x13, .n_lost = 16};
 	const struct nic_event lost = {.kind = NIC_EVENT_DROPPED, .n_lost = 44};
@@ -360,7 +360,7 @@ TEST(events_that_a_nic_lost_are_told_as_lost)
 	scene_deinit(&s);
 }
 
-TEST(slow_monitor_delays_nobody_and_is_answered)
+TEST(slow_monitor_delays_no_client_and_is_answered)
 {
 	struct pair quick;
 	struct msg_event event;
@@ -413,7 +413,7 @@ TEST(monitors_of_one_user_are_limited)
 	scene_deinit(&s);
 }
 
-TEST(monitor_that_hung_up_keeps_nobody_from_being_told)
+TEST(monitor_that_hung_up_does_not_stop_events_for_others)
 {
 	struct pair gone, last;
 	struct msg_event event;

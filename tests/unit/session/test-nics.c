@@ -58,7 +58,7 @@ TEST(open_tells_what_was_taken_and_why)
 }
 
 /* A fake NIC that would hand out pages of its own, and cannot. */
-TEST(administrator_who_wants_doorbell_mode_cpu_is_obeyed)
+TEST(setting_doorbell_cpu_is_obeyed)
 {
 	struct msg req, rep;
 	struct pair pair;
@@ -163,7 +163,7 @@ TEST(client_that_cannot_use_its_page_gets_mode_cpu_once_and_lists_say_why)
 	lab_deinit(&lab);
 }
 
-TEST(change_to_mode_cpu_whose_answer_finds_no_place_is_told_and_asked_for_again)
+TEST(change_to_mode_cpu_whose_answer_finds_no_place_is_reported_and_repeated)
 {
 	struct pair pair, control;
 	struct rlimit limit, none;

@@ -315,7 +315,7 @@ TEST(parameters_outside_their_ranges)
 	scene_deinit(&s);
 }
 
-TEST(who_says_nothing_of_parameters_gets_those_of_the_daemon)
+TEST(parameters_that_a_client_leaves_out_are_the_daemons)
 {
 	const struct msg_qp_params own = {1, 2, 3, 4, 5, 6};
 	struct msg req, rep, created;

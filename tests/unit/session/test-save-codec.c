@@ -86,7 +86,7 @@ static void write_thing(struct save_writer *w, uint64_t flag, uint64_t half, uin
 	save_put_bytes(w, TAG_RAW, "12345678", raw_bytes);
 }
 
-TEST(what_a_field_cannot_hold_is_refused)
+TEST(values_beyond_their_field_are_refused)
 {
 	static const struct {
 		uint64_t flag, half, word;
@@ -131,7 +131,7 @@ TEST(bytes_that_end_early_are_refused)
 	save_writer_deinit(&w);
 }
 
-TEST(what_comes_next_is_known_before_it_is_read)
+TEST(next_item_is_known_before_it_is_read)
 {
 	struct save_writer w = {0};
 	struct save_reader r;

@@ -57,7 +57,7 @@ static void open_on_first(struct pair *pair, struct save_lab *k)
 }
 
 /* Also of contexts that have ended: 5 of a session that was not saved. */
-TEST(counters_of_a_nic_go_on_from_what_was_told)
+TEST(counters_of_a_nic_go_on_from_the_values_last_shown)
 {
 	struct save_lab k = {.blocks = false};
 
@@ -136,7 +136,7 @@ TEST(counters_of_a_nic_that_comes_later_go_on)
 	save_lab_deinit(&k);
 }
 
-TEST(what_ended_sessions_have_counted_goes_on)
+TEST(counts_of_ended_sessions_go_on)
 {
 	struct save_lab k = {.blocks = false};
 	struct pair a;

@@ -177,7 +177,7 @@ static void cannot_go_on(enum hindrance what)
 	save_lab_deinit(&s.k);
 }
 
-TEST(client_of_a_session_that_cannot_go_on_is_told)
+TEST(client_of_a_session_that_cannot_go_on_gets_the_reason)
 {
 	cannot_go_on(NIC_REFUSES);
 	cannot_go_on(NIC_MISSING);

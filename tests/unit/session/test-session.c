@@ -183,7 +183,7 @@ TEST(sessions_that_end_share_one_wait_for_their_queues)
 	lab_deinit(&lab);
 }
 
-TEST(nobody_waits_for_the_queues_of_a_client_that_has_gone)
+TEST(queues_of_a_client_that_has_gone_delay_nothing)
 {
 	struct lab lab;
 
@@ -223,7 +223,7 @@ TEST(end_tells_client_and_health_page)
 }
 
 /* As when the loop cannot watch its socket any more. */
-TEST(health_page_tells_of_an_end_that_nobody_announced)
+TEST(health_page_shows_an_unannounced_end)
 {
 	struct shmd_health_page *page;
 	struct pair pair;
@@ -269,7 +269,7 @@ TEST(health_word_keeps_its_first_final_value)
 	lab_deinit(&lab);
 }
 
-TEST(nic_that_is_back_stays_lost_for_those_who_had_it)
+TEST(nic_that_is_back_stays_lost_for_sessions_that_had_it)
 {
 	const struct nic_event lost = {.kind = NIC_EVENT_LOST};
 	const struct nic_event returned = {.kind = NIC_EVENT_RETURNED, .state = NIC_PORT_ACTIVE};
@@ -477,7 +477,7 @@ TEST(hang_up_ends_the_session)
 	lab_deinit(&lab);
 }
 
-TEST(connections_of_a_user_are_bounded_and_the_refused_one_is_told)
+TEST(connections_of_a_user_are_bounded_and_the_refused_one_gets_the_reason)
 {
 	struct pair pairs[5];
 	struct session *session;
@@ -563,7 +563,7 @@ TEST(every_end_that_concerns_an_administrator_is_an_event)
 	}
 }
 
-TEST(what_befalls_a_nic_is_an_event_once_however_many_sessions_it_has)
+TEST(change_of_a_nic_is_one_event_however_many_sessions_it_has)
 {
 	static const struct {
 		struct nic_event news;

@@ -243,7 +243,7 @@ TEST(descriptors_behind_the_end_of_a_session_cost_one)
 }
 
 /* Where the kernel lets descriptors through anyway, the porter has the socket from the start. */
-TEST(descriptors_before_hello_are_a_porters_where_the_kernel_lets_them_through)
+TEST(descriptors_before_hello_go_to_a_porter_if_the_kernel_lets_them_through)
 {
 	struct attack attack = {0};
 	struct pair pair;
@@ -270,7 +270,7 @@ TEST(descriptors_before_hello_are_a_porters_where_the_kernel_lets_them_through)
 	lab_deinit(&lab);
 }
 
-TEST(connection_has_no_porter_before_hello_where_the_kernel_keeps_descriptors_out)
+TEST(connection_has_no_porter_before_hello_if_the_kernel_blocks_descriptors)
 {
 	struct pair pair;
 	struct lab lab;
@@ -295,7 +295,7 @@ TEST(connection_has_no_porter_before_hello_where_the_kernel_keeps_descriptors_ou
 }
 
 /* Others do not read: a session that does is no worse off than late. */
-TEST(too_many_descriptors_on_their_way_delay_a_reply_and_end_nobody)
+TEST(too_many_descriptors_in_flight_delay_a_reply_and_end_no_session)
 {
 	struct msg req, rep;
 	struct pair pair;
@@ -352,7 +352,7 @@ static void move_and_recount(struct pair *pair, struct lab *lab)
 }
 
 /* Also when its sessions have ended. A client that reads is counted no longer. */
-TEST(descriptors_that_a_user_leaves_unread_are_bounded_and_delay_nobody_else)
+TEST(descriptors_that_a_user_leaves_unread_are_bounded_and_delay_no_other)
 {
 	uint64_t end = nsec_now() + 10 * NSEC_PER_SEC;
 	struct pair hogs[2], more, other;

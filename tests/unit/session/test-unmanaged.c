@@ -89,7 +89,7 @@ static void expect_silence(struct scene *s)
 	ASSERT_ERR(raw_recv(&s->monitor.raw, &msg, NULL), EAGAIN);
 }
 
-TEST(monitors_are_told_what_comes_goes_and_changes)
+TEST(monitors_see_nics_that_come_go_and_change)
 {
 	struct registry *registry;
 	struct host_list *list;
@@ -299,7 +299,7 @@ TEST(new_nic_with_the_name_of_a_lost_nic_is_shown_and_left_alone)
 }
 
 /* Whoever names no NIC gets none of these, also where there is no other. */
-TEST(nobody_is_assigned_a_nic_that_no_backend_drives)
+TEST(nic_that_no_backend_drives_is_not_assigned)
 {
 	struct registry *registry;
 	struct scene s;

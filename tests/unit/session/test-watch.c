@@ -130,7 +130,7 @@ static void assert_unwatched(struct lab *lab, enum msg_role role, bool resumes)
 	pair_deinit(&pair);
 }
 
-TEST(nobody_else_gets_one)
+TEST(only_clients_that_resume_get_one)
 {
 	struct lab lab;
 

@@ -313,7 +313,7 @@ TEST(session_that_ends_during_its_request_leaves_nothing)
 	}
 }
 
-TEST(what_fails_at_a_worker_is_refused_and_leaves_nothing)
+TEST(request_that_fails_at_a_worker_is_refused_and_leaves_nothing)
 {
 	for (enum slow what = 0; what < SLOW_LIST_SESSIONS; what++) {
 		const uint64_t *total;
@@ -386,7 +386,7 @@ TEST(teardown_is_a_workers_and_quotas_return_after_it)
 	scene_deinit(&s);
 }
 
-TEST(what_a_session_published_waits_for_no_worker_to_go)
+TEST(entries_of_a_session_go_before_its_worker_ends)
 {
 	struct scene s;
 
@@ -538,7 +538,7 @@ TEST(a_busy_session_is_listed_with_what_is_known_of_it)
 	scene_deinit(&s);
 }
 
-TEST(what_is_known_of_a_qp_follows_its_events_and_requests)
+TEST(cached_state_of_a_qp_follows_its_events_and_requests)
 {
 	const struct nic_event event = {.kind = NIC_EVENT_QP_ERROR, .syndrome = 0x13};
 	struct nic_event failed = event;
@@ -648,7 +648,7 @@ TEST(queues_of_a_busy_session_are_not_looked_into)
 }
 
 /* On soft NICs: the control thread fills no large ring, and touches no memory of a client. */
-TEST(long_requests_are_a_workers_where_no_nic_blocks)
+TEST(long_requests_go_to_a_worker_if_no_nic_blocks)
 {
 	struct msg req, rep;
 	struct list stuck;
@@ -749,7 +749,7 @@ TEST(a_look_follows_the_work_under_way)
 	scene_deinit(&s);
 }
 
-TEST(who_looks_at_status_has_counters_asked_for_the_next_look)
+TEST(status_request_refreshes_counters_for_the_next_one)
 {
 	struct scene s;
 

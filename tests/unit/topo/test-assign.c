@@ -344,7 +344,7 @@ static void judge_two(const char *inside, const char *first, const char *second)
 	topo_free(topo);
 }
 
-TEST(what_is_below_a_gpus_own_switch_is_for_it)
+TEST(nics_below_a_gpus_own_switch_are_for_it)
 {
 	judge_two(BRIDGE(BRIDGE(GPU(10) NIC(11) NIC(12)) GPU(20) NIC(21)), "11 12 ", "21 ");
 	judge_two(BRIDGE(GPU(10) NIC(11) BRIDGE(GPU(20) NIC(21) NIC(22))), "11 ", "21 22 ");
@@ -354,7 +354,7 @@ TEST(what_is_below_a_gpus_own_switch_is_for_it)
 }
 
 /* Half the rate is a peer where there are fewer fast ones than GPUs, less is not; an unknown rate says nothing. */
-TEST(a_slow_nic_is_excluded_where_rates_are_known)
+TEST(a_slow_nic_is_excluded_if_rates_are_known)
 {
 	struct topo *topo = parse("<shmemd-topology version=\"1\"><host><function pci=\"01:00.0\" class=\"0302\"/>"
 				  "<function pci=\"02:00.0\" class=\"0302\"/>"
@@ -427,7 +427,7 @@ static void judge_rows(const struct rates *rows, unsigned int n_rows)
 	topo_free(topo);
 }
 
-TEST(what_most_of_a_node_carries_is_not_slow)
+TEST(rate_of_most_nics_of_a_node_is_not_slow)
 {
 	ASSERT_RATES({1, 25, true}, {1, 400, false});
 	ASSERT_RATES({2, 25, true}, {8, 400, false});
@@ -463,7 +463,7 @@ static enum topo_exclusion excluded_in(const char *inside, unsigned int nic)
 }
 
 /* A storage NIC of 200 Gb/s beside the 400 of the GPUs, wherever it hangs. */
-TEST(half_the_rate_is_slow_where_faster_nics_are_enough_for_all_gpus)
+TEST(half_the_rate_is_slow_if_faster_nics_are_enough_for_all_gpus)
 {
 	ASSERT_EQ(excluded_in("<host>" BRIDGE(GPU_AT(10) NIC_AT(11, 400000)) BRIDGE(GPU_AT(20) NIC_AT(21, 400000)) NIC_AT(30, 200000)
 			      "</host>", 2), TOPO_SLOW);

@@ -134,7 +134,7 @@ TEST_TIMEOUT(the_machine_that_trees_are_made_of_is_good, 100)
 		ASSERT_EQ(judge(check, check_tree_leave).n_by_state[CHECK_OK], 1u);
 }
 
-TEST_TIMEOUT(failing_trees_are_told_with_reason_and_fix, 100)
+TEST_TIMEOUT(failing_trees_are_reported_with_reason_and_fix, 100)
 {
 	for (const struct check_case *one = check_cases; one->check; one++) {
 		struct told told = judge(find_check(one->check), one->failing);
@@ -146,7 +146,7 @@ TEST_TIMEOUT(failing_trees_are_told_with_reason_and_fix, 100)
 	}
 }
 
-TEST_TIMEOUT(what_cannot_be_read_is_a_warning_and_never_good, 100)
+TEST_TIMEOUT(unreadable_facts_are_a_warning_and_never_good, 100)
 {
 	for (const struct check_case *one = check_cases; one->check; one++) {
 		struct told told = judge(find_check(one->check), one->unread);
@@ -197,7 +197,7 @@ TEST_TIMEOUT(nodes_of_which_a_check_easily_claims_too_much, 100)
 	expect_judged_so(check_verdicts_node);
 }
 
-TEST_TIMEOUT(facts_that_nobody_can_read_or_that_are_no_answer, 100)
+TEST_TIMEOUT(unreadable_facts_and_wrong_answers, 100)
 {
 	expect_judged_so(check_verdicts_unread);
 }

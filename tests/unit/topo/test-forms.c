@@ -127,7 +127,7 @@ TEST(a_rate_that_no_port_has_counts_as_unknown)
 	topo_free(topo);
 }
 
-TEST(what_nccl_calls_a_gpu_is_one_whatever_its_class)
+TEST(device_that_nccl_calls_a_gpu_is_one_whatever_its_class)
 {
 	struct topo *topos[2] = {parse_nccl("<pci busid=\"0000:18:00.0\"><gpu dev=\"0\"/></pci>"
 					    "<pci busid=\"0000:19:00.0\" class=\"0x030000\"><gpu dev=\"1\"/></pci>"
@@ -177,7 +177,7 @@ static enum topo_exclusion excluded(const struct topo *topo, unsigned int nic, c
 #define DATA(bus) WITH_LINK(bus, "0200 [1d0f:efa3]", "63.015385")
 
 /* As lstopo shows a B200 of AWS, which has no product data. */
-TEST(what_has_one_lane_beside_sixteen_seems_to_manage_switches)
+TEST(nic_with_one_lane_beside_sixteen_seems_to_manage_switches)
 {
 	struct topo *topo = parse_hwloc("0x1", "<object type=\"Bridge\" bridge_type=\"0-1\">" DATA("01") DATA("02") DATA("03")
 					WITH_LINK("04", "0207 [15b3:1021]", "3.938462") WITH_LINK("05", "0207 [15b3:1021]", "3.938462")
@@ -194,7 +194,7 @@ TEST(what_has_one_lane_beside_sixteen_seems_to_manage_switches)
 }
 
 /* The file knows no links, and of the third NIC only that it is of another generation than the others. */
-TEST(what_is_of_another_kind_and_mute_seems_to_manage_switches)
+TEST(silent_nic_of_another_kind_seems_to_manage_switches)
 {
 	struct topo *topo = parse_hwloc("0x1", "<object type=\"Bridge\" bridge_type=\"0-1\">"
 					WITH_LINK("01", "0207 [15b3:1023]", "0") WITH_LINK("02", "0207 [15b3:1023]", "0")

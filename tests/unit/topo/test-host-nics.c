@@ -45,7 +45,7 @@ static enum topo_exclusion excluded(const struct topo *topo, const struct topo_m
 	return TOPO_USED;
 }
 
-TEST(what_no_gpu_should_get_is_told_from_sysfs)
+TEST(nics_that_no_gpu_should_get_are_recognized_in_sysfs)
 {
 	struct machine_tree tree;
 	struct topo_map *map;
@@ -142,7 +142,7 @@ TEST(product_data_without_the_mark_clear_a_nic_with_a_narrow_link)
 	machine_tree_deinit(&tree);
 }
 
-TEST(a_vf_of_a_pf_that_is_down_is_nobodys)
+TEST(a_vf_of_a_pf_that_is_down_is_not_assigned)
 {
 	struct machine_tree tree;
 
@@ -167,7 +167,7 @@ TEST(a_slow_nic_beside_the_gpu_yields_to_a_fast_one_far_away)
 	machine_tree_deinit(&tree);
 }
 
-TEST(of_a_bond_the_gpu_has_one_port)
+TEST(the_gpu_has_one_port_of_a_bond)
 {
 	struct machine_tree tree;
 

@@ -207,7 +207,7 @@ static struct topo *read_and_note(const struct machine_tree *tree, char note[TOP
 }
 
 /* The order of a folder says nothing: of two devices of one function the first by name is it, 2 before 10. */
-TEST(of_two_devices_of_a_function_the_later_is_left_out)
+TEST(the_later_of_two_devices_of_a_function_is_left_out)
 {
 	char note[TOPO_WHY_BYTES];
 	struct machine_tree tree;
@@ -333,7 +333,7 @@ TEST_TIMEOUT(functions_without_a_driver_and_vfs_are_left_out_beyond_the_limit, 3
 #define DISPLAY_PATH "pci0000:00/0000:00:1d.0/0000:0a:00.0"
 
 /* AMD makes both: an old chip for the console of a server is no GPU, an accelerator of the newest kind is one. */
-TEST(vendor_and_device_decide_where_the_class_does_not)
+TEST(vendor_and_device_decide_if_the_class_does_not)
 {
 	static const struct {unsigned int class_code, vendor; const char *device; bool is_gpu;} rows[] = {
 		{0x030000, 0x1002, "0x515e", false}, {0x030000, 0x1002, "0x5969", false}, {0x030000, 0x1002, "0x4752", false},
@@ -491,7 +491,7 @@ static void assert_verbs(const struct topo *topo)
 	ASSERT_EQ(nic_of(topo, "other")->seen.active_mtu_bytes, 0);
 }
 
-TEST(capabilities_are_of_verbs_and_unknown_where_nobody_answers)
+TEST(capabilities_come_from_verbs_and_are_unknown_without_an_answer)
 {
 	struct machine_tree tree;
 	struct topo *topo, *again;
@@ -518,7 +518,7 @@ TEST(capabilities_are_of_verbs_and_unknown_where_nobody_answers)
 }
 
 /* The loopback of every machine has no link, and a name that is too long is nobody's. */
-TEST(what_a_port_is_capable_of_is_unknown_where_its_interface_does_not_answer)
+TEST(capabilities_of_a_port_are_unknown_if_its_interface_does_not_answer)
 {
 	static const char *const names[] = {"lo", "no-such-one",
 					    "a-name-longer-than-any-interface"};

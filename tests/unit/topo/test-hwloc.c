@@ -381,7 +381,7 @@ TEST(hwloc_sees_the_same_in_machines_at_random)
 	judge_machines(1);
 }
 
-TEST(hwloc_sees_the_same_where_packages_have_several_memories)
+TEST(hwloc_agrees_if_packages_have_several_memories)
 {
 	judge_machines(3);
 }

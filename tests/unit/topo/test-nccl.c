@@ -80,7 +80,7 @@ TEST(links_to_switches_reach_every_gpu_that_has_some)
 /* ---- hosts ---------------------------------------------------------------------------------------------------------- */
 
 /* NCCL joins the hosts of one NVLink domain before it writes its file; their addresses are the same. */
-TEST(of_several_hosts_in_one_file_the_first_is_read)
+TEST(the_first_of_several_hosts_in_one_file_is_read)
 {
 	static const char text[] = "<system>" CPU("host_hash=\"0xab\" numaid=\"0\"", GPU("0008:01:00.0", ""))
 		CPU("host_hash=\"0xab\" numaid=\"1\"", GPU("0009:01:00.0", ""))
@@ -96,7 +96,7 @@ TEST(of_several_hosts_in_one_file_the_first_is_read)
 	topo_free(topo);
 }
 
-TEST(a_file_without_devices_is_told_of)
+TEST(a_file_without_devices_is_reported)
 {
 	static const char *const texts[] = {"<topology/>", "<system/>", "<shmemd-topology version=\"1\"/>", "<system><cpu/></system>"};
 	char why[TOPO_WHY_BYTES];
@@ -131,7 +131,7 @@ static void guess(const char *text, unsigned int n_nics, enum topo_distance dist
 	topo_free(topo);
 }
 
-TEST(an_ethernet_function_beside_a_gpu_is_a_nic_where_none_has_a_name)
+TEST(an_ethernet_function_beside_a_gpu_is_a_nic_if_none_has_a_name)
 {
 	/* A virtual machine without bridges. */
 	guess("<system>" CPU("", GPU("0000:06:00.0", "") FUNCTION("0000:07:00.0", PORT)) "</system>", 1, TOPO_PHB);

@@ -120,7 +120,7 @@ static void assert_down(struct lab *lab, const char *why)
 
 /* ---- texts --------------------------------------------------------------------------------------------------------- */
 
-TEST(names_and_addresses_are_told_apart)
+TEST(names_and_addresses_are_distinguished)
 {
 	struct lab lab;
 	const struct topo_given *given;
@@ -162,7 +162,7 @@ TEST(names_and_addresses_are_told_apart)
 	lab_deinit(&lab);
 }
 
-TEST(what_is_no_entry_is_refused)
+TEST(text_that_is_no_entry_is_refused)
 {
 	static const char *const wrong[][3] = {
 		{"gpu-nic-map", "0", "\"0\" is not of the form GPU:NIC[:PORT[:WEIGHT]]"},
@@ -359,7 +359,7 @@ TEST(a_map_of_what_is_not_there_is_refused_with_what_is)
 	lab_deinit(&lab);
 }
 
-TEST(what_contradicts_itself_is_refused)
+TEST(contradictory_policies_are_refused)
 {
 	struct lab lab;
 
@@ -515,7 +515,7 @@ static void doubted(const struct lab *lab, const struct topo_apart *apart, unsig
 	ASSERT_STREQ(text, words);
 }
 
-TEST(a_name_that_nothing_has_is_told_with_what_was_meant)
+TEST(an_unknown_name_is_reported_with_a_suggestion)
 {
 	struct lab lab;
 
@@ -551,7 +551,7 @@ TEST(nics_of_the_daemons_own_are_known_by_their_names)
 	lab_deinit(&lab);
 }
 
-TEST(names_as_long_as_they_may_be_are_told_in_bounds)
+TEST(longest_names_are_reported_within_bounds)
 {
 	char list[TOPO_POLICY_TEXT_BYTES] = "", text[TOPO_DOUBTS_BYTES + 1];
 	struct lab lab;
@@ -589,7 +589,7 @@ TEST(a_gpu_has_what_the_map_gives_and_the_others_share_the_rest)
 	lab_deinit(&lab);
 }
 
-TEST(a_reason_names_with_whom_a_given_nic_is_shared)
+TEST(a_reason_names_the_gpus_that_share_a_given_nic)
 {
 	struct lab lab;
 
@@ -621,7 +621,7 @@ TEST(weights_order_a_gpus_nics)
 	lab_deinit(&lab);
 }
 
-TEST(who_is_given_a_nic_that_rules_set_aside_has_it_alone)
+TEST(gpu_that_is_given_a_nic_set_aside_by_rules_has_it_alone)
 {
 	struct lab lab;
 
@@ -641,7 +641,7 @@ static void make_vf(struct lab *lab, unsigned int nic, unsigned int pf)
 	lab->topo->nics[nic].seen.pf = lab->topo->nodes[lab->topo->nics[pf].node].pci;
 }
 
-TEST(a_vf_below_a_pf_that_is_down_is_only_for_who_is_given_it)
+TEST(a_vf_below_a_pf_that_is_down_is_only_for_gpus_that_the_policy_gives_it)
 {
 	struct lab lab;
 
@@ -676,7 +676,7 @@ static void seem_to_manage(struct lab *lab, unsigned int nic)
 }
 
 /* Each rule that guesses is lifted, and no other. */
-TEST(what_is_given_is_had_against_every_rule_that_guesses)
+TEST(a_given_nic_overrides_every_rule_that_guesses)
 {
 	struct lab lab;
 
@@ -716,7 +716,7 @@ TEST(what_is_given_is_had_against_every_rule_that_guesses)
 }
 
 /* A rule's guess about it hides that it is down. */
-TEST(a_nic_that_is_down_or_has_no_driver_is_given_to_nobody)
+TEST(a_nic_that_is_down_or_has_no_driver_is_not_assigned)
 {
 	struct lab lab;
 

@@ -53,7 +53,7 @@ static void refuse(const char *text, int err, const char *says)
 
 #define GID "fe80:0000:0000:0000:0000:0000:0000:0001"
 
-TEST(what_is_no_topology_is_refused_with_its_line)
+TEST(text_that_is_no_topology_is_refused_with_its_line)
 {
 	refuse("", EBADMSG, "not well-formed XML");
 	refuse("hello", EBADMSG, "line 1: this is not well-formed XML; write the file with \"lstopo --of xml\", ");
@@ -279,7 +279,7 @@ TEST(every_distance_has_its_word)
 #define OTHER_HOST "<host><function pci=\"0:30:00.0\" class=\"0302\"/></host>"
 
 /* Below one host bridge; a common switch is one wherever its devices say they are, and who says nothing is where the others are. */
-TEST(numa_nodes_decide_where_pci_is_flat)
+TEST(numa_nodes_decide_if_pci_is_flat)
 {
 	ASSERT_EQ(between("<host>" GPU_ON(0) NIC_ON(1) "</host>"), TOPO_SYS);
 	ASSERT_EQ(between("<host>" GPU_ON(1) NIC_ON(1) "</host>"), TOPO_PHB);
@@ -303,7 +303,7 @@ TEST(a_flat_switch_is_of_one_numa_node)
 }
 
 /* A switch that a hypervisor shows as a host bridge, beside others. */
-TEST(a_flat_switch_is_one_where_there_are_several)
+TEST(a_flat_switch_is_one_switch_even_beside_others)
 {
 	struct topo *topo = parse("<shmemd-topology version=\"1\" numa_nodes=\"2\"><host numa=\"0\">" GPU NIC "</host><host numa=\"0\">"
 				  "<function pci=\"0:30:00.0\" class=\"0207\"/><function pci=\"0:31:00.0\" class=\"0302\"/></host></shmemd-topology>");
@@ -327,7 +327,7 @@ static void expect_refusal(const char *path, int err, const char *says)
 }
 
 /* The attack: opening it would wait for ever. */
-TEST(fifo_that_nobody_writes_to_is_refused_at_once)
+TEST(fifo_without_a_writer_is_refused_at_once)
 {
 	char folder[] = "/tmp/shmd-read-XXXXXX", path[64];
 
