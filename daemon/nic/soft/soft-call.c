@@ -77,8 +77,8 @@ static bool wait_for(struct soft_call *call, uint64_t nsec)
 	struct timespec pause = {.tv_nsec = LOOK_NSEC};
 	uint64_t begin = nsec_now();
 
-	/* A thread that is awake has it done sooner than a sleep ends. */
-	for (unsigned int i = 0; i < YIELDS; i++) {
+	/* A thread that is awake has it done sooner than a sleep ends. On a busy CPU each yield lets others run for milliseconds. */
+	for (unsigned int i = 0; i < YIELDS && (i == 0 || nsec_now() - begin < LOOK_MOST_NSEC); i++) {
 		if (sem_trywait(&call->done) == 0)
 			return true;
 		sched_yield();
