@@ -220,7 +220,7 @@ PLANTED = [
     one('kernels/dev/rma.h', '#include <shmd/abi/wqe.h>', None),
     one('kernels/dev/rma.h', '#include "kernels/host/wqe-parse.h"', 'kernels/dev does not include'),
     one('kernels/dev/impl/sq.h', '#include <shmd/dev/args.h>', None),
-    one('kernels/cuda/kernels.cu', '#include <shmd/dev/impl/sq.h>', 'kernels/cuda does not include'),
+    one('kernels/cuda/library.cu', '#include <shmd/dev/impl/sq.h>', 'kernels/cuda does not include'),
     one('libclient/client.c', '#include "proto/codec.h"', None),
     one('libclient/client.c', '#include <cuda.h>', 'does not include cuda'),
     one('libclient/client.c', '#include "daemon/nic/nic.h"', 'libclient does not include'),

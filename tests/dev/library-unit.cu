@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other unit of a program with kernels/cuda/plain.cu, for check-library.py: it is linked, never run. */
+/* The other unit of a program with tests/gpu/plain.cu, for check-library.py: it is linked, never run. */
 #include <shmd/dev/rma.h>
 
-#include "kernels/cuda/kernels.h"
+#include "tests/gpu/kernels.h"
 
 extern "C" __global__ void shmd_kernel_plain(struct shmd_kernel_args args);
 

@@ -19,7 +19,7 @@
 #include <shmd/abi/cqe.h>
 #include <shmd/dev/rma.h>
 
-#include "kernels/cuda/kernels.h"
+#include "tests/gpu/kernels.h"
 
 #define WAIT_NSEC 5000000000ull
 #define HEAP_BYTES (4u * SHMD_SELFTEST_BLOCK_BYTES)
