@@ -28,7 +28,6 @@
 #include <shmd/abi/doorbell.h>
 
 #include "proto/base/cleanup.h"
-#include "proto/base/page.h"
 
 /* ---- export -------------------------------------------------------------------------------------------------------------- */
 
@@ -43,14 +42,10 @@ static unsigned int count(const struct list *list)
 
 static int export_object(const struct mlx5_object *object, struct mlx5_object_record *ret_record)
 {
-	int err;
-
-	if (!object) {
-		*ret_record = (struct mlx5_object_record){.gone = true};
-		return 0;
-	}
-	err = mlx5_object_export(object, ret_record);
-	return err ? mlx5_errno(err) : 0;
+	if (object)
+		return mlx5_object_export(object, ret_record);
+	*ret_record = (struct mlx5_object_record){.gone = true};
+	return 0;
 }
 
 int mlx5_mr_export(const struct nic_mr *base, void **ret_part, size_t *ret_bytes)
@@ -156,20 +151,15 @@ static void unimport_queues(struct mlx5_queues *queues)
 
 	for (uint32_t i = 0; queues->qps && i < layout->n_qps; i++) {
 		mlx5_news_drop(queues->ctx->nic, &queues->qps[i].news);
-		mlx5_object_unimport(queues->qps[i].obj);
+		mlx5_object_unimport(take_ptr(queues->qps[i].obj));
 	}
 	for (uint32_t i = 0; queues->cqs && i < layout->n_cqs; i++) {
 		mlx5_news_drop(queues->ctx->nic, &queues->cqs[i].news);
-		mlx5_object_unimport(queues->cqs[i].obj);
+		mlx5_object_unimport(take_ptr(queues->cqs[i].obj));
 	}
-	mlx5_object_unimport(queues->umem);
-	if (queues->map)
-		unmap_shared(queues->map, layout->total_bytes);
-	nic_layout_deinit(layout);
+	mlx5_object_unimport(take_ptr(queues->umem));
 	list_del(&queues->link);
-	free(queues->cqs);
-	free(queues->qps);
-	free(queues);
+	mlx5_queues_free(queues);
 }
 
 struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *base)
@@ -263,13 +253,13 @@ static int import_object(struct mlx5_ctx *ctx, enum mlx5_object_kind kind, const
 			 struct mlx5_object **ret_object)
 {
 	struct mlx5_library *library = &ctx->nic->library_functions;
-	int err;
+	int r;
 
 	*ret_object = NULL;
 	if (record->gone || !mlx5_present_name(ctx->present, kind, record->handle))
 		return 0;
-	err = mlx5_object_import(ctx->ibv, library->obj_import ? library : NULL, kind, record, ret_object);
-	return err == EOPNOTSUPP ? -EOPNOTSUPP : not_there(err ? mlx5_errno(err) : 0);
+	r = mlx5_object_import(ctx->ibv, library->obj_import ? library : NULL, kind, record, ret_object);
+	return r == -EOPNOTSUPP ? r : not_there(r);
 }
 
 /* Objects that go with the context alone. -ESTALE: the context was being closed. */
@@ -283,12 +273,12 @@ static int import_part(struct mlx5_ctx *ctx, enum mlx5_object_kind kind, const s
 
 static int import_uar(struct mlx5_ctx *ctx, const struct mlx5_record *record)
 {
-	int err;
+	int r;
 
 	if (!mlx5_present_name(ctx->present, MLX5_OBJECT_UAR, record->uar.handle))
 		return -ESTALE;
-	err = mlx5_uar_import(ctx->ibv, &record->uar, record->uar_mmap_off, &ctx->uar);
-	return err == EOPNOTSUPP ? -EOPNOTSUPP : not_there(err ? mlx5_errno(err) : 0);
+	r = mlx5_uar_import(ctx->ibv, &record->uar, record->uar_mmap_off, &ctx->uar);
+	return r == -EOPNOTSUPP ? r : not_there(r);
 }
 
 static int import_counters(struct mlx5_ctx *ctx, const struct mlx5_record *record)

@@ -46,8 +46,7 @@ static struct mlx5_ctx *ctx_free(struct mlx5_ctx *ctx)
 		mlx5dv_devx_destroy_event_channel(ctx->events);
 	}
 	mlx5_rmp_deinit(ctx);
-	if (ctx->counter_set)
-		mlx5_object_destroy(ctx->counter_set);
+	mlx5_object_destroy(ctx->counter_set);
 	bell_page_free(ctx->bell_page);
 	mlx5_uar_free(ctx->uar);
 	/* As with regions: an object that the kernel does not destroy is forgotten here. */
@@ -105,17 +104,10 @@ static int open_pd(struct mlx5_ctx *ctx)
 	return 0;
 }
 
-static int open_uar(struct mlx5_ctx *ctx)
-{
-	int err = mlx5_uar_alloc(ctx->ibv, &ctx->uar);
-
-	return err ? mlx5_errno(err) : 0;
-}
-
 /* The channel is non-blocking: it is read until it is empty. */
 int mlx5_ctx_open_events(struct mlx5_ctx *ctx)
 {
-	int flags, err;
+	int flags, r;
 
 	errno = 0;
 	ctx->events = mlx5dv_devx_create_event_channel(ctx->ibv, 0);
@@ -124,10 +116,8 @@ int mlx5_ctx_open_events(struct mlx5_ctx *ctx)
 	flags = fcntl(ctx->events->fd, F_GETFL);
 	if (flags < 0 || fcntl(ctx->events->fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return -errno;
-	err = mlx5dv_devx_query_eqn(ctx->ibv, 0, &ctx->eqn);
-	if (err)
-		return mlx5_errno(err);
-	return mlx5_events_watch(ctx->nic, ctx->events->fd, ctx->key);
+	r = mlx5_result(mlx5dv_devx_query_eqn(ctx->ibv, 0, &ctx->eqn));
+	return r < 0 ? r : mlx5_events_watch(ctx->nic, ctx->events->fd, ctx->key);
 }
 
 static int open_counters(struct mlx5_ctx *ctx)
@@ -235,7 +225,7 @@ static int ctx_init(struct mlx5_ctx *ctx)
 	if (r == 0)
 		r = open_pd(ctx);
 	if (r == 0)
-		r = open_uar(ctx);
+		r = mlx5_uar_alloc(ctx->ibv, &ctx->uar);
 	if (r == 0)
 		r = mlx5_ctx_open_events(ctx);
 	if (r == 0)

@@ -13,6 +13,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "proto/base/cleanup.h"
+
 #define RMP_BYTES 4096u
 #define DCT_RNR_TIMER 12u /* 0.64 ms */
 
@@ -23,14 +25,12 @@ static int make_rmp_memory(struct mlx5_rmp *rmp, struct mlx5_ctx *ctx)
 	void *page = mmap(NULL, RMP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct mlx5dv_devx_umem_in in = {
 		.size = RMP_BYTES, .access = IBV_ACCESS_LOCAL_WRITE, .pgsz_bitmap = ~(uint64_t)(RMP_BYTES - 1)};
-	int err;
 
 	if (page == MAP_FAILED)
 		return -ENOMEM;
 	rmp->page = page;
 	in.addr = page;
-	err = mlx5_umem_reg(ctx->ibv, ctx->nic->library, &in, &rmp->umem);
-	return err ? mlx5_errno(err) : 0;
+	return mlx5_umem_reg(ctx->ibv, ctx->nic->library, &in, &rmp->umem);
 }
 
 static int make_rmp(struct mlx5_ctx *ctx)
@@ -49,19 +49,6 @@ static int make_rmp(struct mlx5_ctx *ctx)
 	return r;
 }
 
-void mlx5_rmp_deinit(struct mlx5_ctx *ctx)
-{
-	struct mlx5_rmp *rmp = &ctx->rmp;
-
-	if (rmp->obj)
-		mlx5_note_destroyed(ctx, mlx5_object_destroy(rmp->obj));
-	if (rmp->umem)
-		mlx5_note_destroyed(ctx, mlx5_object_destroy(rmp->umem));
-	if (rmp->page)
-		munmap(rmp->page, RMP_BYTES);
-	memset(rmp, 0, sizeof(*rmp));
-}
-
 /* The umem pins the memory that the NIC reads, independent of its owner. */
 void mlx5_rmp_unimport(struct mlx5_ctx *ctx)
 {
@@ -72,6 +59,13 @@ void mlx5_rmp_unimport(struct mlx5_ctx *ctx)
 	if (rmp->page)
 		munmap(rmp->page, RMP_BYTES);
 	memset(rmp, 0, sizeof(*rmp));
+}
+
+void mlx5_rmp_deinit(struct mlx5_ctx *ctx)
+{
+	mlx5_note_destroyed(ctx, mlx5_object_destroy(take_ptr(ctx->rmp.obj)));
+	mlx5_note_destroyed(ctx, mlx5_object_destroy(take_ptr(ctx->rmp.umem)));
+	mlx5_rmp_unimport(ctx);
 }
 
 int mlx5_rmp_query(struct mlx5_ctx *ctx)

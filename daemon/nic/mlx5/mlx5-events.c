@@ -72,25 +72,17 @@ static void arm(struct mlx5_ctx *ctx, struct mlx5_cq *cq)
 
 /* ---- queues ------------------------------------------------------------------------------------------------------ */
 
-static int subscribe(struct mlx5_ctx *ctx, struct mlx5_object *obj, uint16_t *types,
-		     uint16_t bytes, uint64_t cookie)
-{
-	int err = mlx5_object_subscribe(obj, ctx->events, types, bytes, cookie);
-
-	return err ? mlx5_errno(err) : 0;
-}
-
 int mlx5_events_subscribe_qp(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 {
 	uint16_t types[] = {EVENT_WQ_CATASTROPHIC, EVENT_WQ_INVALID_REQUEST, EVENT_WQ_ACCESS};
 
-	return subscribe(ctx, qp->obj, types, sizeof(types), qp->desc->qpn);
+	return mlx5_object_subscribe(qp->obj, ctx->events, types, sizeof(types), qp->desc->qpn);
 }
 
 int mlx5_events_subscribe_cq(struct mlx5_ctx *ctx, struct mlx5_cq *cq)
 {
 	uint16_t types[] = {EVENT_COMPLETION, EVENT_CQ_ERROR};
-	int r = subscribe(ctx, cq->obj, types, sizeof(types), COOKIE_CQ | cq->cqn);
+	int r = mlx5_object_subscribe(cq->obj, ctx->events, types, sizeof(types), COOKIE_CQ | cq->cqn);
 
 	if (r == 0)
 		arm(ctx, cq);

@@ -7,7 +7,6 @@
  */
 #include "daemon/nic/mlx5/mlx5.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,69 +36,45 @@ static void trace(struct mlx5_nic *nic, const struct mlx5_cmd *cmd, const void *
 	free(text);
 }
 
-int mlx5_errno(int err)
+void mlx5_note_destroyed(struct mlx5_ctx *ctx, int r)
 {
-	return err == EIO || err == ENODEV ? -ENODEV : err ? -err : -EIO;
+	ctx->meddled |= r < 0 && r != -ENODEV;
 }
 
-void mlx5_note_destroyed(struct mlx5_ctx *ctx, int err)
-{
-	if (err && mlx5_errno(err) != -ENODEV)
-		ctx->meddled = true;
-}
-
-static int result(int err, const void *out)
+/* Of a command that was sent. */
+static int finish(struct mlx5_nic *nic, const struct mlx5_cmd *cmd, const void *out, int r)
 {
 	uint32_t status = (uint32_t)prm_get(out, PRM_OUT_STATUS);
 
-	if (status)
-		return prm_status_errno(status);
-	return err ? mlx5_errno(err) : 0;
+	trace(nic, cmd, out);
+	return status ? prm_status_errno(status) : r;
 }
 
 int mlx5_exec_create(struct mlx5_ctx *ctx, const struct mlx5_cmd *cmd, void *out,
 		     struct mlx5_object **ret_obj)
 {
-	struct mlx5_object *obj;
-	int err;
-
 	memset(out, 0, cmd->out_bytes);
-	err = mlx5_object_create(ctx->ibv, ctx->nic->library, cmd, out, &obj);
-	trace(ctx->nic, cmd, out);
-	if (err)
-		return result(err, out);
-	*ret_obj = obj;
-	return 0;
+	return finish(ctx->nic, cmd, out, mlx5_object_create(ctx->ibv, ctx->nic->library, cmd, out, ret_obj));
 }
 
 int mlx5_exec_modify(struct mlx5_ctx *ctx, struct mlx5_object *obj, const struct mlx5_cmd *cmd)
 {
 	uint8_t out[PRM_MODIFY_QP_OUT_BYTES] = {0};
-	int err;
 
 	assert_bug(cmd->out_bytes <= sizeof(out));
-	err = mlx5_object_modify(obj, cmd, out);
-	trace(ctx->nic, cmd, out);
-	return result(err, out);
+	return finish(ctx->nic, cmd, out, mlx5_object_modify(obj, cmd, out));
 }
 
 int mlx5_exec_query(struct mlx5_ctx *ctx, struct mlx5_object *obj, const struct mlx5_cmd *cmd,
 		    void *out)
 {
-	int err;
-
 	memset(out, 0, cmd->out_bytes);
-	err = mlx5_object_query(obj, cmd, out);
-	trace(ctx->nic, cmd, out);
-	return result(err, out);
+	return finish(ctx->nic, cmd, out, mlx5_object_query(obj, cmd, out));
 }
 
 int mlx5_exec_general(struct mlx5_nic *nic, struct ibv_context *ibv, const struct mlx5_cmd *cmd, void *out)
 {
-	int err;
-
 	memset(out, 0, cmd->out_bytes);
-	err = mlx5dv_devx_general_cmd(ibv, cmd->in, cmd->in_bytes, out, cmd->out_bytes);
-	trace(nic, cmd, out);
-	return result(err, out);
+	return finish(nic, cmd, out,
+		      mlx5_result(mlx5dv_devx_general_cmd(ibv, cmd->in, cmd->in_bytes, out, cmd->out_bytes)));
 }

@@ -183,7 +183,7 @@ struct nic_mr *mlx5_mr_dereg(struct nic_mr *base)
 	/* libmlx5 keeps an object that the kernel does not destroy, else for ever. */
 	if (err)
 		ibv_unimport_mr(mr->ibv);
-	mlx5_note_destroyed(ctx, err);
+	mlx5_note_destroyed(ctx, mlx5_result(err));
 	list_del(&mr->link);
 	free(mr);
 	return NULL;

@@ -7,7 +7,7 @@
  * So there are two ways, and each object knows its own: libmlx5 where it can export, and else this file's own calls
  * to uverbs. Doorbell pages are always made by the latter, since no libmlx5 exports one.
  *
- * Errors are the positive errno of the call, as libmlx5's are. Any thread that owns the context.
+ * Any thread that owns the context.
  */
 #include "daemon/nic/mlx5/mlx5.h"
 
@@ -100,9 +100,7 @@ static int call_do_on(struct call *call, int command_fd)
 	struct ib_uverbs_ioctl_hdr *hdr = call_hdr(call);
 
 	hdr->length = (uint16_t)(sizeof(*hdr) + hdr->num_attrs * sizeof(hdr->attrs[0]));
-	if (ioctl(command_fd, RDMA_VERBS_IOCTL, hdr) == 0)
-		return 0;
-	return errno ? errno : EIO;
+	return ioctl(command_fd, RDMA_VERBS_IOCTL, hdr) == 0 ? 0 : mlx5_errno(errno);
 }
 
 static int call_do(struct call *call, const struct ibv_context *ibv)
@@ -129,16 +127,16 @@ int mlx5_handles_list(int command_fd, enum mlx5_object_kind kind, uint32_t *hand
 	uint64_t type = kinds[kind].object;
 	uint32_t n = 0;
 	struct call call;
-	int err;
+	int r;
 
 	assert_bug(room > 0 && room <= MLX5_HANDLES_MAX);
 	call_begin(&call, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INFO_HANDLES);
 	call_in(&call, UVERBS_ATTR_INFO_OBJECT_ID, &type, sizeof(type));
 	call_out(&call, UVERBS_ATTR_INFO_TOTAL_HANDLES, &n, sizeof(n));
 	call_out(&call, UVERBS_ATTR_INFO_HANDLES_LIST, handles, room * sizeof(*handles));
-	err = call_do_on(&call, command_fd);
+	r = call_do_on(&call, command_fd);
 	*ret_n = n < room ? n : room;
-	return err;
+	return r;
 }
 
 int mlx5_handle_destroy(int command_fd, enum mlx5_object_kind kind, uint32_t handle)
@@ -210,55 +208,55 @@ static struct mlx5_object *object_new(struct ibv_context *ibv, enum mlx5_object_
 static int learn_handle(struct mlx5_object *object)
 {
 	uint32_t n = 0;
-	int err = mlx5_handles_list(object->ibv->cmd_fd, object->kind, &object->handle, 1, &n);
+	int r = mlx5_handles_list(object->ibv->cmd_fd, object->kind, &object->handle, 1, &n);
 
-	return err ? err : n ? 0 : ENOENT;
+	return r < 0 || n ? r : -ENOENT;
 }
 
 /* One whose handle cannot be learnt is not kept. */
 static int give(struct mlx5_object *object, struct mlx5_object **ret_object)
 {
-	int err = object->library ? learn_handle(object) : 0;
+	int r = object->library ? learn_handle(object) : 0;
 
-	if (err)
+	if (r < 0)
 		mlx5_object_destroy(object);
 	else
 		*ret_object = object;
-	return err;
+	return r;
 }
 
 static int create_by_ioctl(struct mlx5_object *object, const struct mlx5_cmd *cmd, void *out)
 {
 	struct ib_uverbs_attr *handle;
 	struct call call;
-	int err;
+	int r;
 
 	call_begin(&call, MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_CREATE);
 	handle = call_handle(&call, MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE, 0);
 	call_in(&call, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN, cmd->in, cmd->in_bytes);
 	call_out(&call, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT, out, cmd->out_bytes);
-	err = call_do(&call, object->ibv);
+	r = call_do(&call, object->ibv);
 	object->handle = (uint32_t)handle->data;
-	return err;
+	return r;
 }
 
 int mlx5_object_create(struct ibv_context *ibv, const struct mlx5_library *library, const struct mlx5_cmd *cmd,
 		       void *out, struct mlx5_object **ret_object)
 {
 	_cleanup_free_ struct mlx5_object *object = object_new(ibv, MLX5_OBJECT_DEVX);
-	int err = 0;
+	int r = 0;
 
 	if (!object)
-		return ENOMEM;
+		return -ENOMEM;
 	if (library) {
 		errno = 0;
 		object->obj = mlx5dv_devx_obj_create(ibv, cmd->in, cmd->in_bytes, out, cmd->out_bytes);
 		object->library = library;
-		err = object->obj ? 0 : errno ? errno : EIO;
+		r = object->obj ? 0 : mlx5_errno(errno);
 	} else {
-		err = create_by_ioctl(object, cmd, out);
+		r = create_by_ioctl(object, cmd, out);
 	}
-	return err ? err : give(take_ptr(object), ret_object);
+	return r < 0 ? r : give(take_ptr(object), ret_object);
 }
 
 _Static_assert((int)MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE == (int)MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE &&
@@ -279,13 +277,13 @@ static int call_object(struct mlx5_object *object, uint16_t method, const struct
 
 int mlx5_object_modify(struct mlx5_object *object, const struct mlx5_cmd *cmd, void *out)
 {
-	return object->obj ? mlx5dv_devx_obj_modify(object->obj, cmd->in, cmd->in_bytes, out, cmd->out_bytes)
+	return object->obj ? mlx5_result(mlx5dv_devx_obj_modify(object->obj, cmd->in, cmd->in_bytes, out, cmd->out_bytes))
 			   : call_object(object, MLX5_IB_METHOD_DEVX_OBJ_MODIFY, cmd, out);
 }
 
 int mlx5_object_query(struct mlx5_object *object, const struct mlx5_cmd *cmd, void *out)
 {
-	return object->obj ? mlx5dv_devx_obj_query(object->obj, cmd->in, cmd->in_bytes, out, cmd->out_bytes)
+	return object->obj ? mlx5_result(mlx5dv_devx_obj_query(object->obj, cmd->in, cmd->in_bytes, out, cmd->out_bytes))
 			   : call_object(object, MLX5_IB_METHOD_DEVX_OBJ_QUERY, cmd, out);
 }
 
@@ -295,7 +293,7 @@ int mlx5_object_subscribe(struct mlx5_object *object, struct mlx5dv_devx_event_c
 	struct call call;
 
 	if (object->obj)
-		return mlx5dv_devx_subscribe_devx_event(channel, object->obj, bytes, types, cookie);
+		return mlx5_result(mlx5dv_devx_subscribe_devx_event(channel, object->obj, bytes, types, cookie));
 	call_begin(&call, MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_SUBSCRIBE_EVENT);
 	call_fd(&call, MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_HANDLE, channel->fd);
 	call_handle(&call, MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_OBJ_HANDLE, object->handle);
@@ -311,7 +309,7 @@ static int reg_by_ioctl(struct mlx5_object *object, const struct mlx5dv_devx_ume
 	uint64_t addr = (uintptr_t)in->addr, bytes = in->size, sizes = in->pgsz_bitmap;
 	struct ib_uverbs_attr *handle;
 	struct call call;
-	int err;
+	int r;
 
 	call_begin(&call, MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_REG);
 	handle = call_handle(&call, MLX5_IB_ATTR_DEVX_UMEM_REG_HANDLE, 0);
@@ -322,49 +320,54 @@ static int reg_by_ioctl(struct mlx5_object *object, const struct mlx5dv_devx_ume
 	if (in->comp_mask & MLX5DV_UMEM_MASK_DMABUF)
 		call_fd(&call, MLX5_IB_ATTR_DEVX_UMEM_REG_DMABUF_FD, in->dmabuf_fd);
 	call_out(&call, MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID, &object->number, sizeof(object->number));
-	err = call_do(&call, object->ibv);
+	r = call_do(&call, object->ibv);
 	object->handle = (uint32_t)handle->data;
-	return err;
+	return r;
 }
 
 int mlx5_umem_reg(struct ibv_context *ibv, const struct mlx5_library *library, struct mlx5dv_devx_umem_in *in,
 		  struct mlx5_object **ret_umem)
 {
 	_cleanup_free_ struct mlx5_object *object = object_new(ibv, MLX5_OBJECT_UMEM);
-	int err = 0;
+	int r = 0;
 
 	if (!object)
-		return ENOMEM;
+		return -ENOMEM;
 	if (library) {
 		errno = 0;
 		object->umem = mlx5dv_devx_umem_reg_ex(ibv, in);
 		object->library = library;
-		err = object->umem ? 0 : errno ? errno : EIO;
+		r = object->umem ? 0 : mlx5_errno(errno);
 		object->number = object->umem ? object->umem->umem_id : 0;
 	} else {
-		err = reg_by_ioctl(object, in);
+		r = reg_by_ioctl(object, in);
 	}
-	return err ? err : give(take_ptr(object), ret_umem);
+	return r < 0 ? r : give(take_ptr(object), ret_umem);
 }
 
 /* ---- doorbell pages -------------------------------------------------------------------------------------------------- */
 
-static int alloc_page(struct mlx5_uar *uar, uint32_t type)
+static int alloc_page(struct mlx5_uar *uar, struct ibv_context *ibv, uint32_t type)
 {
+	_cleanup_free_ struct mlx5_object *object = object_new(ibv, MLX5_OBJECT_UAR);
 	struct ib_uverbs_attr *handle;
 	struct call call;
 	uint32_t bytes;
-	int err;
+	int r;
 
+	if (!object)
+		return -ENOMEM;
 	call_begin(&call, MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC);
 	handle = call_handle(&call, MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, 0);
 	call_in(&call, MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, &type, sizeof(type));
 	call_out(&call, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, &uar->mmap_off, sizeof(uar->mmap_off));
 	call_out(&call, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, &bytes, sizeof(bytes));
-	call_out(&call, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, &uar->page_id, sizeof(uar->page_id));
-	err = call_do(&call, uar->object->ibv);
-	uar->object->handle = (uint32_t)handle->data;
-	return err;
+	call_out(&call, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, &object->number, sizeof(object->number));
+	r = call_do(&call, ibv);
+	object->handle = (uint32_t)handle->data;
+	if (r == 0)
+		uar->object = take_ptr(object);
+	return r;
 }
 
 static int map_page(struct mlx5_uar *uar)
@@ -373,7 +376,7 @@ static int map_page(struct mlx5_uar *uar)
 			  (off_t)uar->mmap_off);
 
 	if (page == MAP_FAILED)
-		return errno;
+		return mlx5_errno(errno);
 	uar->base_addr = page;
 	return 0;
 }
@@ -382,29 +385,17 @@ static int map_page(struct mlx5_uar *uar)
 int mlx5_uar_alloc(struct ibv_context *ibv, struct mlx5_uar **ret_uar)
 {
 	struct mlx5_uar *uar = calloc(1, sizeof(*uar));
-	int err = ENOMEM;
+	int r = uar ? alloc_page(uar, ibv, MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC) : -ENOMEM;
 
-	if (uar)
-		uar->object = object_new(ibv, MLX5_OBJECT_UAR);
-	if (uar && uar->object) {
-		err = alloc_page(uar, MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC);
-		if (err)
-			err = alloc_page(uar, MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF);
-	}
-	if (err) {
-		if (uar)
-			free(uar->object);
-		free(uar);
-		return err;
-	}
-	uar->object->number = uar->page_id;
-	err = map_page(uar);
-	if (err) {
+	if (uar && r < 0)
+		r = alloc_page(uar, ibv, MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF);
+	if (r == 0)
+		r = map_page(uar);
+	if (r < 0)
 		mlx5_uar_free(uar);
-		return err;
-	}
-	*ret_uar = uar;
-	return 0;
+	else
+		*ret_uar = uar;
+	return r;
 }
 
 static void unmap_page(struct mlx5_uar *uar)
@@ -440,7 +431,7 @@ int mlx5_object_export(const struct mlx5_object *object, struct mlx5_object_reco
 	}
 	if (!err)
 		*ret_record = record;
-	return err;
+	return mlx5_result(err);
 }
 
 static int import_by_library(struct mlx5_object *object, const struct mlx5_library *library,
@@ -451,7 +442,7 @@ static int import_by_library(struct mlx5_object *object, const struct mlx5_libra
 
 	if (!library || object->kind == MLX5_OBJECT_UAR ||
 	    record->blob_bytes != (is_obj ? library->obj_bytes : library->umem_bytes))
-		return EOPNOTSUPP;
+		return -EOPNOTSUPP;
 	memcpy(blob, record->blob, sizeof(blob));
 	errno = 0;
 	object->library = library;
@@ -459,24 +450,24 @@ static int import_by_library(struct mlx5_object *object, const struct mlx5_libra
 		object->obj = library->obj_import(object->ibv, blob);
 	else
 		object->umem = library->umem_import(object->ibv, blob);
-	return object->obj || object->umem ? 0 : errno ? errno : EIO;
+	return object->obj || object->umem ? 0 : mlx5_errno(errno);
 }
 
 int mlx5_object_import(struct ibv_context *ibv, const struct mlx5_library *library, enum mlx5_object_kind kind,
 		       const struct mlx5_object_record *record, struct mlx5_object **ret_object)
 {
 	_cleanup_free_ struct mlx5_object *object = object_new(ibv, kind);
-	int err = 0;
+	int r = 0;
 
 	if (!object)
-		return ENOMEM;
+		return -ENOMEM;
 	object->number = record->number;
 	object->handle = record->handle;
 	if (record->blob_bytes)
-		err = import_by_library(object, library, record);
-	if (!err)
+		r = import_by_library(object, library, record);
+	if (r == 0)
 		*ret_object = take_ptr(object);
-	return err;
+	return r;
 }
 
 /* A page is mapped by the offset, which the kernel knows as one of this context or refuses. */
@@ -484,21 +475,19 @@ int mlx5_uar_import(struct ibv_context *ibv, const struct mlx5_object_record *re
 		    struct mlx5_uar **ret_uar)
 {
 	struct mlx5_uar *uar = calloc(1, sizeof(*uar));
-	int err;
+	int r;
 
 	if (!uar)
-		return ENOMEM;
-	err = mlx5_object_import(ibv, NULL, MLX5_OBJECT_UAR, record, &uar->object);
-	if (!err) {
-		uar->page_id = record->number;
-		uar->mmap_off = mmap_off;
-		err = map_page(uar);
-	}
-	if (err)
+		return -ENOMEM;
+	uar->mmap_off = mmap_off;
+	r = mlx5_object_import(ibv, NULL, MLX5_OBJECT_UAR, record, &uar->object);
+	if (r == 0)
+		r = map_page(uar);
+	if (r < 0)
 		mlx5_uar_unimport(uar);
 	else
 		*ret_uar = uar;
-	return err;
+	return r;
 }
 
 void mlx5_object_unimport(struct mlx5_object *object)
@@ -525,21 +514,20 @@ void mlx5_uar_unimport(struct mlx5_uar *uar)
 
 int mlx5_object_destroy(struct mlx5_object *object)
 {
-	int err;
+	int r;
 
 	if (!object)
 		return 0;
 	if (object->obj)
-		err = mlx5dv_devx_obj_destroy(object->obj);
+		r = mlx5_result(mlx5dv_devx_obj_destroy(object->obj));
 	else if (object->umem)
-		err = mlx5dv_devx_umem_dereg(object->umem);
+		r = mlx5_result(mlx5dv_devx_umem_dereg(object->umem));
 	else
-		err = mlx5_handle_destroy(object->ibv->cmd_fd, object->kind, object->handle);
+		r = mlx5_handle_destroy(object->ibv->cmd_fd, object->kind, object->handle);
 	/* libmlx5 keeps an object that the kernel does not destroy, else for ever. */
-	if (err && object->obj)
-		object->library->obj_unimport(object->obj);
-	if (err && object->umem)
-		object->library->umem_unimport(object->umem);
-	free(object);
-	return err;
+	if (r < 0)
+		mlx5_object_unimport(object);
+	else
+		free(object);
+	return r;
 }

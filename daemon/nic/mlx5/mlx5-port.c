@@ -208,14 +208,14 @@ static int ask_port(struct mlx5_nic *nic, struct ibv_port_attr *ret_attr)
 	struct ibv_context *ibv = mlx5_ibv_now(nic);
 	struct mlx5_port port = mlx5_port_now(nic);
 	uint32_t life;
-	int err;
+	int r;
 
 	/* A value that cannot be read stays as it is; the question is asked again by the next event. */
 	if (take_readdress(nic, &life))
 		query_addresses(nic, ibv, &port);
-	err = ibv_query_port(ibv, port.number, ret_attr);
-	if (err)
-		return mlx5_errno(err);
+	r = mlx5_result(ibv_query_port(ibv, port.number, ret_attr));
+	if (r < 0)
+		return r;
 	mlx5_port_learn(&port, ret_attr);
 	pthread_mutex_lock(&nic->lock);
 	if (life == nic->life)

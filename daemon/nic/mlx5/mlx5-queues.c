@@ -42,7 +42,7 @@ static int create_cq(struct mlx5_queues *queues, uint32_t i)
 	struct mlx5_cq *cq = &queues->cqs[i];
 	const struct mlx5_cq_args args = {.cq = desc,
 					  .umem_id = queues->umem->number,
-					  .uar_page = ctx->uar->page_id,
+					  .uar_page = ctx->uar->object->number,
 					  .eqn = ctx->eqn};
 	uint8_t out[PRM_CREATE_CQ_OUT_BYTES];
 	struct mlx5_cmd cmd;
@@ -110,7 +110,7 @@ static int send_create_qp(struct mlx5_queues *queues, struct mlx5_qp *qp, uint32
 		.caps = &ctx->caps,
 		.umem_id = queues->umem->number,
 		.pdn = ctx->pdn,
-		.uar_page = ctx->uar->page_id,
+		.uar_page = ctx->uar->object->number,
 		.user_index = i,
 	};
 	uint8_t out[PRM_CREATE_QP_OUT_BYTES];
@@ -208,8 +208,7 @@ struct mlx5_queues *mlx5_queues_free(struct mlx5_queues *queues)
 		destroy_qp(queues, &queues->qps[i]);
 	for (uint32_t i = 0; queues->cqs && i < layout->n_cqs; i++)
 		destroy_cq(queues, &queues->cqs[i]);
-	if (queues->umem)
-		mlx5_note_destroyed(queues->ctx, mlx5_object_destroy(queues->umem));
+	mlx5_note_destroyed(queues->ctx, mlx5_object_destroy(queues->umem));
 	if (queues->map)
 		unmap_shared(queues->map, layout->total_bytes);
 	nic_layout_deinit(layout);
@@ -282,7 +281,6 @@ static int reg_umem(struct mlx5_queues *queues, const struct nic_queue_mem *mem)
 		.access = IBV_ACCESS_LOCAL_WRITE,
 		.pgsz_bitmap = ~(uint64_t)NIC_PAGE_MASK,
 	};
-	int err;
 
 	if (mem->kind == NIC_MEM_DMABUF) {
 		in.comp_mask = MLX5DV_UMEM_MASK_DMABUF;
@@ -290,8 +288,7 @@ static int reg_umem(struct mlx5_queues *queues, const struct nic_queue_mem *mem)
 		/* An offset in the dmabuf, not an address. */
 		in.addr = (void *)(uintptr_t)mem->offset;
 	}
-	err = mlx5_umem_reg(queues->ctx->ibv, queues->ctx->nic->library, &in, &queues->umem);
-	return err ? mlx5_errno(err) : 0;
+	return mlx5_umem_reg(queues->ctx->ibv, queues->ctx->nic->library, &in, &queues->umem);
 }
 
 static int queues_make(struct mlx5_queues *queues, const struct nic_queue_mem *mem)

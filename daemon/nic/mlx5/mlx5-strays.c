@@ -33,10 +33,10 @@ static int list_kind(struct mlx5_present *present, enum mlx5_object_kind kind, i
 {
 	struct mlx5_handle *at;
 	uint32_t n;
-	int err = mlx5_handles_list(command_fd, kind, room, MLX5_HANDLES_MAX, &n);
+	int r = mlx5_handles_list(command_fd, kind, room, MLX5_HANDLES_MAX, &n);
 
-	if (err)
-		return mlx5_errno(err);
+	if (r < 0)
+		return r;
 	at = calloc((size_t)n + 1, sizeof(*at));
 	if (!at)
 		return -ENOMEM;

@@ -8,6 +8,7 @@
 #ifndef SHMEMD_NIC_MLX5_H
 #define SHMEMD_NIC_MLX5_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,6 +23,18 @@
 #include "daemon/nic/nic.h"
 #include "proto/base/hash.h"
 #include "proto/base/list.h"
+
+/* For the errno of a call that failed, other than a firmware command; 0: it left none. */
+static inline int mlx5_errno(int err)
+{
+	return err == EIO || err == ENODEV ? -ENODEV : err ? -err : -EIO;
+}
+
+/* For a call that returns 0 or a positive errno. */
+static inline int mlx5_result(int err)
+{
+	return err ? mlx5_errno(err) : 0;
+}
 
 /* ---- mlx5-object.c: objects in the kernel of a context -------------------------------------------------------------- */
 
@@ -60,7 +73,6 @@ struct mlx5_object {
 
 struct mlx5_uar {
 	struct mlx5_object *object; /* owned */
-	uint32_t page_id;
 	uint64_t mmap_off; /* of the command descriptor */
 	uint8_t *base_addr; /* mapped for writing */
 };
@@ -69,7 +81,7 @@ struct mlx5_uar {
 bool mlx5_library_find(struct mlx5_library *ret_library);
 
 /*
- * With a `library` of NULL, by our own calls. All return 0 or the positive errno of the call. `out` has cmd->out_bytes and
+ * With a `library` of NULL, by our own calls. All return 0 or a negative errno of nic.h. `out` has cmd->out_bytes and
  * holds the firmware's answer, also of a command that failed.
  */
 int mlx5_object_create(struct ibv_context *ibv, const struct mlx5_library *library, const struct mlx5_cmd *cmd,
@@ -88,7 +100,7 @@ int mlx5_object_destroy(struct mlx5_object *object);
 
 /* Data for another process that has the command descriptor. */
 int mlx5_object_export(const struct mlx5_object *object, struct mlx5_object_record *ret_record);
-/* EOPNOTSUPP: exported by another libmlx5. Does not check that the object exists. */
+/* -EOPNOTSUPP: exported by another libmlx5. Does not check that the object exists. */
 int mlx5_object_import(struct ibv_context *ibv, const struct mlx5_library *library, enum mlx5_object_kind kind,
 		       const struct mlx5_object_record *record, struct mlx5_object **ret_object);
 int mlx5_uar_import(struct ibv_context *ibv, const struct mlx5_object_record *record, uint64_t mmap_off,
@@ -99,7 +111,7 @@ void mlx5_uar_unimport(struct mlx5_uar *uar);
 
 /*
  * Lists the first `room` handles of one kind of the descriptor's context, newest first. The 16 bits of an attribute's length
- * limit their number. Positive errno.
+ * limit their number.
  */
 #define MLX5_HANDLES_MAX 16383u
 int mlx5_handles_list(int command_fd, enum mlx5_object_kind kind, uint32_t *handles, uint32_t room, uint32_t *ret_n);
@@ -292,13 +304,11 @@ int mlx5_exec_create(struct mlx5_ctx *ctx, const struct mlx5_cmd *cmd, void *out
 int mlx5_exec_modify(struct mlx5_ctx *ctx, struct mlx5_object *obj, const struct mlx5_cmd *cmd);
 int mlx5_exec_query(struct mlx5_ctx *ctx, struct mlx5_object *obj, const struct mlx5_cmd *cmd, void *out);
 int mlx5_exec_general(struct mlx5_nic *nic, struct ibv_context *ibv, const struct mlx5_cmd *cmd, void *out);
-/* For the errno of a call other than a firmware command. */
-int mlx5_errno(int err);
 /*
  * Notes the result of destroying an object. Destruction fails if the NIC is gone, or if the client used the command descriptor
  * to destroy the object or to make something that uses it. In the latter case the context gets no new objects.
  */
-void mlx5_note_destroyed(struct mlx5_ctx *ctx, int err);
+void mlx5_note_destroyed(struct mlx5_ctx *ctx, int r);
 
 /* The kernel's list of devices, and their nodes. */
 #define MLX5_SYSFS_VERBS "/sys/class/infiniband_verbs"
