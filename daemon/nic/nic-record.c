@@ -216,6 +216,38 @@ int nic_record_join(const struct nic_record_part *ctx, uint32_t n_mrs, const str
 	return 0;
 }
 
+/* ---- a context that was imported --------------------------------------------------------------------------------------- */
+
+static unsigned int count(const struct list *list)
+{
+	unsigned int n = 0;
+
+	for (const struct list *at = list->next; at != list; at = at->next)
+		n++;
+	return n;
+}
+
+int nic_imported_init(struct nic_imported *imported, struct nic_ctx *ctx)
+{
+	struct nic_queues *queues;
+	struct nic_mr *mr;
+
+	*imported = (struct nic_imported){
+		.ctx = ctx,
+		.mrs = calloc((size_t)count(&ctx->mrs) + 1, sizeof(struct nic_mr *)),
+		.queues = calloc((size_t)count(&ctx->queues) + 1, sizeof(struct nic_queues *)),
+	};
+	if (!imported->mrs || !imported->queues) {
+		nic_imported_deinit(imported);
+		return -ENOMEM;
+	}
+	list_for_each_entry(mr, &ctx->mrs, link)
+		imported->mrs[imported->n_mrs++] = mr;
+	list_for_each_entry(queues, &ctx->queues, link)
+		imported->queues[imported->n_queues++] = queues;
+	return 0;
+}
+
 /* ---- reading ----------------------------------------------------------------------------------------------------------- */
 
 static int read_all(const struct nic_record_form *form, const void *data, size_t bytes, void *record)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by all backends: names of counters, and operations for slots that a backend does not offer.
+ * Shared by all backends: sums of counters, checks of requests, and operations for slots that a backend does not offer.
  *
  * Pure; any thread.
  */
@@ -8,9 +8,7 @@
 
 #include <errno.h>
 
-const char *const nic_wqe_kind_names[8] = {
-	"nop", "write", "write-imm", "read", "send", "send-imm", "atomic", "other",
-};
+#include "proto/base/overflow.h"
 
 void nic_counters_add(struct nic_counters *sum, const struct nic_counters *more)
 {
@@ -23,6 +21,27 @@ void nic_counters_add(struct nic_counters *sum, const struct nic_counters *more)
 	sum->error_cqes += more->error_cqes;
 	sum->rnr_naks += more->rnr_naks;
 	sum->retries += more->retries;
+}
+
+bool nic_mr_attr_is_right(const struct nic_mr_attr *attr)
+{
+	uint64_t end;
+
+	return attr->length_bytes > 0 && !(attr->access & ~NIC_ACCESS_ALL) &&
+	       !add_overflows(attr->iova, attr->length_bytes, &end) && !((attr->iova ^ attr->offset) & NIC_PAGE_MASK);
+}
+
+bool nic_qp_params_are_right(const struct nic_qp_params *params)
+{
+	return params->timeout <= 31 && params->retry_count <= 7 && params->rnr_retry <= 7 && params->min_rnr_timer <= 31;
+}
+
+bool nic_remote_is_right(const struct nic_qp *qp, const struct nic_addr *remote, enum nic_link link)
+{
+	if (qp->type == NIC_QP_DCI)
+		return remote->link == 0;
+	return qp->type == NIC_QP_RC && remote->link == link && remote->qp_type == NIC_QP_RC && remote->mtu_log2 >= 8 &&
+	       remote->mtu_log2 <= 12 && remote->psn <= NIC_PSN_MASK && remote->qpn <= 0xffffffu;
 }
 
 /* Here, since builds without the backend report its NICs too. */

@@ -95,7 +95,7 @@ struct nic_info {
 
 struct nic_counters {
 	uint64_t wqes; /* send WQEs completed with success */
-	uint64_t wqes_by_kind[8]; /* order of nic_wqe_kind_names */
+	uint64_t wqes_by_kind[8]; /* nop, write, write with immediate, read, send, send with immediate, atomic, other */
 	uint64_t bytes_sent;
 	uint64_t bytes_read;
 	uint64_t recv_wqes;
@@ -104,8 +104,6 @@ struct nic_counters {
 	uint64_t retries;
 };
 void nic_counters_add(struct nic_counters *sum, const struct nic_counters *more);
-/* "nop", "write", "write-imm", "read", "send", "send-imm", "atomic", "other" */
-extern const char *const nic_wqe_kind_names[8];
 
 /* ---- endpoint addresses -------------------------------------------------------------------------------- */
 
@@ -145,13 +143,17 @@ struct nic_mr_attr {
 	uint32_t access;
 };
 
-/* Head of a backend's MR. Fields are constant after registration. */
+/* Head of a backend's MR. Keys and length are constant after registration. */
 struct nic_mr {
 	struct nic_ctx *ctx;
+	struct list link; /* ctx->mrs, by the backend */
 	uint32_t lkey;
 	uint32_t rkey;
 	uint64_t length_bytes;
 };
+
+/* Whatever kind of memory it is. */
+bool nic_mr_attr_is_right(const struct nic_mr_attr *attr);
 
 /* ---- queues ---------------------------------------------------------------------------------------------- */
 
@@ -280,6 +282,7 @@ int nic_memfd_check(int fd, uint64_t *ret_bytes);
 /* Head of a backend's batch of queues. */
 struct nic_queues {
 	struct nic_ctx *ctx;
+	struct list link; /* ctx->queues, by the backend */
 	struct nic_layout layout; /* complete: numbers and addresses set */
 };
 
@@ -319,6 +322,11 @@ struct nic_qp_params {
 	uint8_t max_rd_atomic;
 	uint8_t traffic_class;
 };
+
+/* Checks of what clients ask for that hold on every NIC. */
+bool nic_qp_params_are_right(const struct nic_qp_params *params);
+/* The peer of a connect on a port with this link: a DCI has none, a DCT cannot be connected. */
+bool nic_remote_is_right(const struct nic_qp *qp, const struct nic_addr *remote, enum nic_link link);
 
 /* qpc.state numbers of mlx5 */
 enum nic_qp_state {
@@ -373,6 +381,7 @@ struct nic_ctx {
 	bool on_control; /* the caller's: it is the control thread, whose waits for such NICs have a budget besides */
 	uint32_t client_pd; /* constant: the kernel's handle of its PD + 1, for a client with its command descriptor; 0: no client has it */
 	uint64_t session_id;
+	struct list mrs, queues; /* the backend's, in the order of creation, as in records */
 };
 
 /* ---- events ---------------------------------------------------------------------------------------------------- */
@@ -451,6 +460,8 @@ struct nic_imported {
 	struct nic_queues **queues;
 };
 
+/* All of an imported context; on failure there is nothing to free. -ENOMEM. nic-record.c. */
+int nic_imported_init(struct nic_imported *imported, struct nic_ctx *ctx);
 static inline void nic_imported_deinit(struct nic_imported *imported)
 {
 	free(imported->mrs);

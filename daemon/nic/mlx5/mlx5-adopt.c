@@ -31,15 +31,6 @@
 
 /* ---- export -------------------------------------------------------------------------------------------------------------- */
 
-static unsigned int count(const struct list *list)
-{
-	unsigned int n = 0;
-
-	for (const struct list *at = list->next; at != list; at = at->next)
-		n++;
-	return n;
-}
-
 static int export_object(const struct mlx5_object *object, struct mlx5_object_record *ret_record)
 {
 	if (object)
@@ -158,7 +149,7 @@ static void unimport_queues(struct mlx5_queues *queues)
 		mlx5_object_unimport(take_ptr(queues->cqs[i].obj));
 	}
 	mlx5_object_unimport(take_ptr(queues->umem));
-	list_del(&queues->link);
+	list_del(&queues->base.link);
 	mlx5_queues_free(queues);
 }
 
@@ -172,12 +163,12 @@ struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *base)
 	mlx5_pooled_drop(ctx);
 	/* Its thread looks at queue memory and at the register. */
 	bell_page_free(take_ptr(ctx->bell_page));
-	while (!list_empty(&ctx->queues))
-		unimport_queues(list_first_entry(&ctx->queues, struct mlx5_queues, link));
-	while (!list_empty(&ctx->mrs)) {
-		struct mlx5_mr *mr = list_first_entry(&ctx->mrs, struct mlx5_mr, link);
+	while (!list_empty(&ctx->base.queues))
+		unimport_queues(list_first_entry(&ctx->base.queues, struct mlx5_queues, base.link));
+	while (!list_empty(&ctx->base.mrs)) {
+		struct mlx5_mr *mr = list_first_entry(&ctx->base.mrs, struct mlx5_mr, base.link);
 
-		list_del(&mr->link);
+		list_del(&mr->base.link);
 		if (mr->ibv)
 			ibv_unimport_mr(mr->ibv);
 		free(mr);
@@ -334,7 +325,7 @@ static int import_mr(struct mlx5_ctx *ctx, const struct mlx5_record_mr *record)
 				   .lkey = record->lkey,
 				   .rkey = record->rkey,
 				   .length_bytes = record->length_bytes};
-	list_add_tail(&ctx->mrs, &mr->link);
+	list_add_tail(&ctx->base.mrs, &mr->base.link);
 	return take_mr(ctx, mr, record);
 }
 
@@ -442,7 +433,7 @@ static int import_queues(struct mlx5_ctx *ctx, const struct mlx5_record_batch *b
 	queues->ctx = ctx;
 	queues->mem_kind = batch->kind;
 	queues->mem_offset = batch->mem_offset;
-	list_add_tail(&ctx->queues, &queues->link);
+	list_add_tail(&ctx->base.queues, &queues->base.link);
 	return import_objects(queues, batch, fd);
 }
 
@@ -473,26 +464,9 @@ static int import_all(struct mlx5_ctx *ctx, const struct nic_import_attr *attr, 
 	return r;
 }
 
-static int list_all(const struct mlx5_ctx *ctx, struct nic_imported *imported)
-{
-	struct mlx5_queues *queues;
-	struct mlx5_mr *mr;
-
-	imported->mrs = calloc((size_t)count(&ctx->mrs) + 1, sizeof(struct nic_mr *));
-	imported->queues = calloc((size_t)count(&ctx->queues) + 1, sizeof(struct nic_queues *));
-	if (!imported->mrs || !imported->queues)
-		return -ENOMEM;
-	list_for_each_entry (mr, &ctx->mrs, link)
-		imported->mrs[imported->n_mrs++] = &mr->base;
-	list_for_each_entry (queues, &ctx->queues, link)
-		imported->queues[imported->n_queues++] = &queues->base;
-	return 0;
-}
-
 static int import_present(struct mlx5_nic *nic, const struct nic_import_attr *attr, const struct mlx5_record *record,
 			  struct mlx5_present *present, struct nic_imported *ret_imported)
 {
-	struct nic_imported imported = {0};
 	struct mlx5_ctx *ctx = mlx5_ctx_alloc(nic, &attr->ctx);
 	int r;
 
@@ -502,16 +476,12 @@ static int import_present(struct mlx5_nic *nic, const struct nic_import_attr *at
 	r = import_all(ctx, attr, record);
 	ctx->present = NULL;
 	if (r == 0)
-		r = list_all(ctx, &imported);
-	if (r < 0) {
+		r = nic_imported_init(ret_imported, &ctx->base);
+	if (r < 0)
 		mlx5_ctx_unimport(&ctx->base);
-		nic_imported_deinit(&imported);
-		return r;
-	}
-	ctx->meddled = record->meddled;
-	imported.ctx = &ctx->base;
-	*ret_imported = imported;
-	return 0;
+	else
+		ctx->meddled = record->meddled;
+	return r;
 }
 
 /* The list is from before this process has the device open: libmlx5's doorbell pages in it are of others, mostly dead ones. */

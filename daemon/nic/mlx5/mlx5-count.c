@@ -13,13 +13,6 @@
 
 #define CQ_COUNTER_MASK 0xffffffu
 
-void mlx5_counters_add(struct nic_counters *sum, const struct nic_counters *one)
-{
-	sum->error_cqes += one->error_cqes;
-	sum->rnr_naks += one->rnr_naks;
-	sum->retries += one->retries;
-}
-
 /* A set counts failures; only the client's queues know successes. */
 int mlx5_ctx_counters(struct nic_ctx *base, struct nic_counters *ret_counters)
 {

@@ -30,7 +30,7 @@ static void leave_nic(struct mlx5_ctx *ctx)
 
 	pthread_mutex_lock(&nic->lock);
 	list_del(&ctx->link);
-	mlx5_counters_add(&nic->past, &ctx->counters);
+	nic_counters_add(&nic->past, &ctx->counters);
 	pthread_mutex_unlock(&nic->lock);
 }
 
@@ -77,8 +77,8 @@ struct mlx5_ctx *mlx5_ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_attr 
 	ctx->pooled_fd = -1;
 	hash_init(&ctx->qps);
 	hash_init(&ctx->cqs);
-	list_init(&ctx->mrs);
-	list_init(&ctx->queues);
+	list_init(&ctx->base.mrs);
+	list_init(&ctx->base.queues);
 	pthread_mutex_lock(&nic->lock);
 	ctx->life = nic->life;
 	ctx->caps = nic->caps;
@@ -189,7 +189,7 @@ int mlx5_ctx_to_cpu(struct nic_ctx *base)
 	if (ctx->bell_page)
 		return -EINVAL;
 	r = make_bell_page(ctx, NULL, &doorbell, &page);
-	list_for_each_entry(queues, &ctx->queues, link)
+	list_for_each_entry(queues, &ctx->base.queues, base.link)
 		r = r < 0 ? r : hear_batch(page, queues);
 	if (r < 0)
 		return r;
@@ -208,7 +208,7 @@ int mlx5_ctx_hear_again(struct mlx5_ctx *ctx, const struct nic_saved_fds *fds)
 	int r = make_bell_page(ctx, fds, &doorbell, &page);
 
 	/* A batch has no memory if all of it is gone, or if the caller did not pass the memory. */
-	list_for_each_entry(queues, &ctx->queues, link)
+	list_for_each_entry(queues, &ctx->base.queues, base.link)
 		r = r < 0 || !queues->umem ? r : hear_batch(page, queues);
 	if (r < 0)
 		return r == -EOPNOTSUPP ? -EBADF : r;
@@ -254,7 +254,7 @@ struct nic_ctx *mlx5_ctx_close(struct nic_ctx *base)
 	if (!base)
 		return NULL;
 	ctx = mlx5_ctx(base);
-	assert_bug(list_empty(&ctx->mrs) && list_empty(&ctx->queues));
+	assert_bug(list_empty(&ctx->base.mrs) && list_empty(&ctx->base.queues));
 	ctx_free(ctx);
 	return NULL;
 }

@@ -41,7 +41,7 @@ void mlx5_note_destroyed(struct mlx5_ctx *ctx, int r)
 	ctx->meddled |= r < 0 && r != -ENODEV;
 }
 
-/* Of a command that was sent. */
+/* Traces a command that was sent; returns its result. */
 static int finish(struct mlx5_nic *nic, const struct mlx5_cmd *cmd, const void *out, int r)
 {
 	uint32_t status = (uint32_t)prm_get(out, PRM_OUT_STATUS);

@@ -87,7 +87,7 @@ static bool has_handle(const struct mlx5_ctx *ctx, uint32_t handle)
 {
 	const struct mlx5_mr *mr;
 
-	list_for_each_entry(mr, &ctx->mrs, link)
+	list_for_each_entry(mr, &ctx->base.mrs, base.link)
 		if (mr->ibv && mr->ibv->handle == handle)
 			return true;
 	return false;
@@ -119,17 +119,6 @@ static int take_peermem(struct mlx5_ctx *ctx, const struct nic_mr_attr *attr, st
 	return 0;
 }
 
-static int check_attr(const struct nic_mr_attr *attr)
-{
-	uint64_t end;
-
-	if (attr->length_bytes == 0 || (attr->access & ~NIC_ACCESS_ALL) ||
-	    add_overflows(attr->iova, attr->length_bytes, &end) ||
-	    ((attr->iova ^ attr->offset) & NIC_PAGE_MASK))
-		return -EINVAL;
-	return 0;
-}
-
 static int reg(struct mlx5_ctx *ctx, const struct nic_mr_attr *attr, struct ibv_mr **ret_mr)
 {
 	switch (attr->kind) {
@@ -155,16 +144,14 @@ int mlx5_mr_reg(struct nic_ctx *base, const struct nic_mr_attr *attr, struct nic
 		return -ENOMEM;
 	if (ctx->meddled)
 		return -EPERM;
-	r = check_attr(attr);
-	if (r == 0)
-		r = reg(ctx, attr, &mr->ibv);
+	r = nic_mr_attr_is_right(attr) ? reg(ctx, attr, &mr->ibv) : -EINVAL;
 	if (r < 0)
 		return r;
 	mr->base = (struct nic_mr){.ctx = base,
 				   .lkey = mr->ibv->lkey,
 				   .rkey = mr->ibv->rkey,
 				   .length_bytes = attr->length_bytes};
-	list_add_tail(&ctx->mrs, &mr->link);
+	list_add_tail(&ctx->base.mrs, &mr->base.link);
 	*ret_mr = &take_ptr(mr)->base;
 	return 0;
 }
@@ -184,7 +171,7 @@ struct nic_mr *mlx5_mr_dereg(struct nic_mr *base)
 	if (err)
 		ibv_unimport_mr(mr->ibv);
 	mlx5_note_destroyed(ctx, mlx5_result(err));
-	list_del(&mr->link);
+	list_del(&mr->base.link);
 	free(mr);
 	return NULL;
 }

@@ -60,7 +60,7 @@ static int mlx5_counters(struct nic *base, struct nic_counters *ret_counters)
 	pthread_mutex_lock(&nic->lock);
 	sum = nic->past;
 	list_for_each_entry (ctx, &nic->ctxs, link)
-		mlx5_counters_add(&sum, &ctx->counters);
+		nic_counters_add(&sum, &ctx->counters);
 	pthread_mutex_unlock(&nic->lock);
 	*ret_counters = sum;
 	return 0;

@@ -15,10 +15,6 @@
 
 #include <shmd/abi/cqe.h>
 
-#define QP_MAX_TIMEOUT 31u
-#define QP_MAX_RETRY 7u
-#define QP_MAX_RNR_TIMER 31u
-
 int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode opcode,
 		     enum nic_qp_state state)
 {
@@ -39,15 +35,6 @@ int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode o
 }
 
 /* ---- connect --------------------------------------------------------------------------------------------------- */
-
-static bool remote_makes_sense(const struct mlx5_qp *qp, const struct nic_addr *remote,
-			       enum nic_link link)
-{
-	if (qp->desc->type == NIC_QP_DCI)
-		return remote->link == 0;
-	return qp->desc->type == NIC_QP_RC && remote->link == link && remote->qp_type == NIC_QP_RC && remote->mtu_log2 >= 8 &&
-	       remote->mtu_log2 <= 12 && remote->psn <= NIC_PSN_MASK && remote->qpn <= 0xffffffu;
-}
 
 static int step(struct mlx5_ctx *ctx, struct mlx5_qp *qp, const struct mlx5_connect_args *args,
 		void (*encode)(struct mlx5_cmd *cmd, const struct mlx5_connect_args *args),
@@ -101,7 +88,7 @@ static int connect_one(struct mlx5_ctx *ctx, const struct nic_peer *peer,
 					 .counter_set_id = ctx->counter_set_id};
 	int r;
 
-	if (!qp || !remote_makes_sense(qp, &peer->remote, port.link))
+	if (!qp || !nic_remote_is_right(qp->desc, &peer->remote, port.link))
 		return -EINVAL;
 	if (!may_connect(ctx, qp, &peer->remote))
 		return -EINVAL;
@@ -125,11 +112,8 @@ int mlx5_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *pe
 	struct mlx5_ctx *ctx = mlx5_ctx(base);
 	struct mlx5_next_hop hop = {.known = false};
 	unsigned int n_done = 0;
-	int r = 0;
+	int r = nic_qp_params_are_right(params) ? 0 : -EINVAL;
 
-	if (params->timeout > QP_MAX_TIMEOUT || params->retry_count > QP_MAX_RETRY ||
-	    params->rnr_retry > QP_MAX_RETRY || params->min_rnr_timer > QP_MAX_RNR_TIMER)
-		r = -EINVAL;
 	for (; r == 0 && n_done < n; n_done += r == 0)
 		r = connect_one(ctx, &peers[n_done], params, &hop);
 	*ret_n_done = n_done;

@@ -343,14 +343,14 @@ int mlx5_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem,
 	queues->ctx = ctx;
 	queues->mem_kind = mem->kind;
 	queues->mem_offset = mem->offset;
-	list_init(&queues->link);
+	list_init(&queues->base.link);
 	r = mlx5_queues_copy_layout(queues, layout);
 	if (r == 0)
 		r = queues_make(queues, mem);
 	if (r < 0)
 		return r;
 	nic_layout_deinit(layout);
-	list_add_tail(&ctx->queues, &queues->link);
+	list_add_tail(&ctx->base.queues, &queues->base.link);
 	*ret_queues = &take_ptr(queues)->base;
 	return 0;
 }
@@ -362,7 +362,7 @@ int mlx5_queues_destroy(struct nic_queues *base)
 	for (uint32_t i = 0; i < base->layout.n_cqs; i++)
 		if (queues->cqs[i].n_foreign_qps > 0)
 			return -EBUSY;
-	list_del(&queues->link);
+	list_del(&queues->base.link);
 	mlx5_queues_free(queues);
 	return 0;
 }
@@ -383,7 +383,7 @@ void mlx5_queues_hide(struct mlx5_queues *queues)
 	for (uint32_t i = 0; i < layout->n_cqs; i++)
 		if (hash_get(&ctx->cqs, layout->cqs[i].cqn) == &queues->cqs[i])
 			hash_remove(&ctx->cqs, layout->cqs[i].cqn);
-	list_del(&queues->link);
+	list_del(&queues->base.link);
 }
 
 int mlx5_queues_show(struct mlx5_queues *queues)
@@ -400,7 +400,7 @@ int mlx5_queues_show(struct mlx5_queues *queues)
 			r = mlx5_qp_hear(ctx->bell_page, &queues->qps[i]);
 	}
 	if (r == 0)
-		list_add_tail(&ctx->queues, &queues->link);
+		list_add_tail(&ctx->base.queues, &queues->base.link);
 	else
 		mlx5_queues_hide(queues);
 	return r;

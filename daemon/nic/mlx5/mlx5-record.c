@@ -202,13 +202,8 @@ static int check_numbers(const void *arg)
 	return r == -EEXIST ? -EINVAL : r;
 }
 
-static void deinit(void *record)
-{
-	mlx5_record_deinit(record);
-}
-
 static const struct nic_record_form form = {
-	.magic = MAGIC, .version = MLX5_RECORD_VERSION, .code = code_record, .check = check_numbers, .deinit = deinit};
+	.magic = MAGIC, .version = MLX5_RECORD_VERSION, .code = code_record, .check = check_numbers, .deinit = mlx5_record_deinit};
 
 int mlx5_record_encode_mr(const struct mlx5_record_mr *mr, void **ret_data, size_t *ret_bytes)
 {
@@ -227,16 +222,14 @@ int mlx5_record_encode(const struct mlx5_record *record, void **ret_data, size_t
 
 int mlx5_record_decode(const void *data, size_t bytes, struct mlx5_record *ret_record)
 {
-	struct mlx5_record record = {0};
-	int r = nic_record_decode(&form, data, bytes, &record);
-
-	if (r == 0)
-		*ret_record = record;
-	return r;
+	*ret_record = (struct mlx5_record){0};
+	return nic_record_decode(&form, data, bytes, ret_record);
 }
 
-void mlx5_record_deinit(struct mlx5_record *record)
+void mlx5_record_deinit(void *arg)
 {
+	struct mlx5_record *record = arg;
+
 	for (uint32_t i = 0; record->batches && i < record->n_batches; i++) {
 		nic_layout_deinit(&record->batches[i].layout);
 		free(record->batches[i].cqs);

@@ -62,6 +62,6 @@ int mlx5_record_encode_mr(const struct mlx5_record_mr *mr, void **ret_data, size
 int mlx5_record_encode_batch(const struct mlx5_record_batch *batch, void **ret_data, size_t *ret_bytes);
 int mlx5_record_encode(const struct mlx5_record *record, void **ret_data, size_t *ret_bytes);
 int mlx5_record_decode(const void *data, size_t bytes, struct mlx5_record *ret_record);
-void mlx5_record_deinit(struct mlx5_record *record); /* also after a failure */
+void mlx5_record_deinit(void *record); /* also after a failure, which leaves zeros */
 
 #endif

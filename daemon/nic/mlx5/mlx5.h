@@ -225,13 +225,11 @@ struct mlx5_qp {
 struct mlx5_mr {
 	struct nic_mr base;
 	struct ibv_mr *ibv; /* owned; NULL: destroyed before the import */
-	struct list link; /* mlx5_ctx.mrs */
 };
 
 struct mlx5_queues {
-	struct nic_queues base;
+	struct nic_queues base; /* in the list of its context when it is complete */
 	struct mlx5_ctx *ctx;
-	struct list link; /* mlx5_ctx.queues, when it is complete */
 	enum nic_mem_kind mem_kind;
 	uint64_t mem_offset;
 	uint8_t *map; /* owned; NULL for a dmabuf, which the CPU cannot read */
@@ -268,8 +266,6 @@ struct mlx5_ctx {
 	bool counted_is_stale; /* earlier errors belong to none of these QPs */
 	struct hash qps; /* by number */
 	struct hash cqs;
-	struct list mrs; /* oldest first, as in records */
-	struct list queues;
 	struct mlx5_queues *pooled; /* owned: the pooled batch, not handed out; in none of the tables above */
 	int pooled_fd; /* owned: its memory, or -1 */
 	bool pooled_told; /* the last request was counted, with its reason */
@@ -405,7 +401,6 @@ void mlx5_qp_tell_error(struct mlx5_qp *qp, uint32_t syndrome);
 
 /* ---- mlx5-count.c ---------------------------------------------------------------------------------------------------- */
 
-void mlx5_counters_add(struct nic_counters *sum, const struct nic_counters *one);
 int mlx5_ctx_counters(struct nic_ctx *ctx, struct nic_counters *ret_counters);
 /* Updates qp->error_cqes by up to three commands. For a QP that is in ERR or was until its reset. */
 void mlx5_count_errors(struct mlx5_ctx *ctx, struct mlx5_qp *qp);

@@ -46,15 +46,6 @@ int soft_ctx_saved_fds(struct nic_ctx *base, struct nic_saved_fds *ret_saved)
 	return 0;
 }
 
-static uint32_t count(const struct list *list)
-{
-	uint32_t n = 0;
-
-	for (const struct list *at = list->next; at != list; at = at->next)
-		n++;
-	return n;
-}
-
 int soft_mr_export(const struct nic_mr *base, void **ret_part, size_t *ret_bytes)
 {
 	const struct soft_mr *mr = container_of(base, struct soft_mr, base);
@@ -123,13 +114,13 @@ struct nic_ctx *soft_ctx_unimport(struct nic_ctx *base)
 	leave.ctx = ctx = soft_ctx(base);
 	soft_call(ctx->exec, &leave.call);
 	/* The newest first: its QPs may use CQs of those before. */
-	while (!list_empty(&ctx->batches)) {
-		int r = soft_queues_destroy(&container_of(ctx->batches.prev, struct soft_queues, link)->base);
+	while (!list_empty(&ctx->base.queues)) {
+		int r = soft_queues_destroy(container_of(ctx->base.queues.prev, struct nic_queues, link));
 
 		assert_bug(r == 0);
 	}
-	while (!list_empty(&ctx->mrs))
-		soft_mr_dereg(&list_first_entry(&ctx->mrs, struct soft_mr, link)->base);
+	while (!list_empty(&ctx->base.mrs))
+		soft_mr_dereg(list_first_entry(&ctx->base.mrs, struct nic_mr, link));
 	return soft_ctx_close(base);
 }
 
@@ -202,29 +193,11 @@ static int import_objects(struct soft_ctx *ctx, const struct nic_import_attr *at
 	return r;
 }
 
-static int list_all(struct soft_ctx *ctx, struct nic_imported *imported)
-{
-	struct soft_queues *queues;
-	struct soft_mr *mr;
-
-	imported->mrs = calloc((size_t)count(&ctx->mrs) + 1, sizeof(struct nic_mr *));
-	imported->queues = calloc((size_t)count(&ctx->batches) + 1, sizeof(struct nic_queues *));
-	if (!imported->mrs || !imported->queues)
-		return -ENOMEM;
-	list_for_each_entry (mr, &ctx->mrs, link)
-		imported->mrs[imported->n_mrs++] = &mr->base;
-	list_for_each_entry (queues, &ctx->batches, link)
-		imported->queues[imported->n_queues++] = &queues->base;
-	imported->ctx = &ctx->base;
-	return 0;
-}
-
 /* Takes the executor. */
 static int import_record(struct soft_exec *exec, const struct nic_import_attr *attr, const struct soft_record *record,
 			 struct nic_imported *ret_imported)
 {
 	struct soft_ctx *ctx = soft_ctx_alloc(exec, &attr->ctx, record->pdn);
-	struct nic_imported imported = {0};
 	int r;
 
 	if (!ctx)
@@ -238,14 +211,10 @@ static int import_record(struct soft_exec *exec, const struct nic_import_attr *a
 	}
 	r = import_objects(ctx, attr, record);
 	if (r == 0)
-		r = list_all(ctx, &imported);
-	if (r < 0) {
+		r = nic_imported_init(ret_imported, &ctx->base);
+	if (r < 0)
 		soft_ctx_unimport(&ctx->base);
-		nic_imported_deinit(&imported);
-		return r;
-	}
-	*ret_imported = imported;
-	return 0;
+	return r;
 }
 
 int soft_ctx_import(struct nic *base, const struct nic_import_attr *attr, struct nic_imported *ret_imported)

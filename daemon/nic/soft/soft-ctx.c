@@ -130,8 +130,8 @@ struct soft_ctx *soft_ctx_alloc(struct soft_exec *exec, const struct nic_ctx_att
 	ctx->nic = nic;
 	ctx->pdn = take_pdn(nic, pdn);
 	ctx->ledger_fd = -1;
-	list_init(&ctx->mrs);
-	list_init(&ctx->batches);
+	list_init(&ctx->base.mrs);
+	list_init(&ctx->base.queues);
 	doorbell_page_init(&ctx->page, &exec->poll);
 	return ctx;
 }
@@ -170,7 +170,7 @@ struct nic_ctx *soft_ctx_close(struct nic_ctx *base)
 	if (!base)
 		return NULL;
 	call.ctx = soft_ctx(base);
-	assert_bug(list_empty(&call.ctx->mrs) && list_empty(&call.ctx->batches));
+	assert_bug(list_empty(&call.ctx->base.mrs) && list_empty(&call.ctx->base.queues));
 	soft_call(call.ctx->exec, &call.call);
 	soft_ctx_free(call.ctx);
 	return NULL;

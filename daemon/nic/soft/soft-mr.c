@@ -16,7 +16,6 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
-#include "proto/base/overflow.h"
 
 #define MR_KEY_TRIES 64u
 
@@ -140,21 +139,6 @@ static int create_with_key(struct soft_exec *exec, struct mr_call *call)
 	return -ENOSPC;
 }
 
-static int check_attr(const struct nic_mr_attr *attr)
-{
-	uint64_t end;
-	int r;
-
-	r = soft_check_kind(attr->kind);
-	if (r < 0)
-		return r;
-	if (attr->length_bytes == 0 || (attr->access & ~NIC_ACCESS_ALL) ||
-	    add_overflows(attr->iova, attr->length_bytes, &end) ||
-	    ((attr->iova ^ attr->offset) & NIC_PAGE_MASK))
-		return -EINVAL;
-	return 0;
-}
-
 static int create_with_this_key(struct soft_exec *exec, struct mr_call *call, uint32_t key)
 {
 	int r;
@@ -186,7 +170,9 @@ static int mr_new(struct soft_ctx *ctx, const struct nic_mr_attr *attr, uint32_t
 
 	if (!mr)
 		return -ENOMEM;
-	r = check_attr(attr);
+	r = soft_check_kind(attr->kind);
+	if (r == 0 && !nic_mr_attr_is_right(attr))
+		r = -EINVAL;
 	if (r == 0)
 		r = mem_new(ctx->nic, attr, &mr->mem);
 	if (r < 0)
@@ -207,7 +193,7 @@ static int mr_new(struct soft_ctx *ctx, const struct nic_mr_attr *attr, uint32_t
 				   .length_bytes = attr->length_bytes};
 	mr->attr = *attr;
 	mr->attr.fd = -1;
-	list_add_tail(&ctx->mrs, &mr->link);
+	list_add_tail(&ctx->base.mrs, &mr->base.link);
 	*ret_mr = &take_ptr(mr)->base;
 	return 0;
 }
@@ -241,7 +227,7 @@ struct nic_mr *soft_mr_dereg(struct nic_mr *base)
 	__atomic_sub_fetch(&ctx->nic->n_mrs, 1, __ATOMIC_RELAXED);
 	/* Mostly the last reference, so that unmapping costs the caller's time and not the thread's. */
 	engine_mem_unref(mr->mem);
-	list_del(&mr->link);
+	list_del(&mr->base.link);
 	free(mr);
 	return NULL;
 }

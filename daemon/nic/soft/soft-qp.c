@@ -14,9 +14,6 @@
 
 #include "proto/base/cleanup.h"
 
-#define QP_MAX_TIMEOUT 31u
-#define QP_MAX_RETRY 7u
-#define QP_MAX_RNR_TIMER 31u
 /* The engine keeps so many for replays; both ends of a soft connection have the same limit. */
 #define QP_MAX_RD_ATOMIC 16u
 
@@ -133,15 +130,6 @@ static int to_rts(struct engine *engine, const struct soft_qp *qp, const struct 
 	return engine_qp_modify(engine, qp->desc->qpn, &mod);
 }
 
-static bool remote_makes_sense(const struct soft_qp *qp, const struct nic_addr *remote)
-{
-	if (qp->desc->type == NIC_QP_DCI)
-		return remote->link == 0;
-	return qp->desc->type == NIC_QP_RC && remote->link == NIC_LINK_ETHERNET && remote->qp_type == qp->desc->type &&
-	       remote->mtu_log2 >= 8 && remote->mtu_log2 <= 12 && remote->psn <= NIC_PSN_MASK &&
-	       remote->qpn <= 0xffffffu;
-}
-
 /*
  * A former process may have been cut off within a connect: begun is begun anew, and done is done. Returns whether the QP is as
  * the peer says already.
@@ -170,7 +158,7 @@ static int connect_one(struct soft_ctx *ctx, const struct nic_peer *peer,
 	struct engine_qp_info info;
 	int r;
 
-	if (!qp || !remote_makes_sense(qp, &peer->remote))
+	if (!qp || !nic_remote_is_right(qp->desc, &peer->remote, NIC_LINK_ETHERNET))
 		return -EINVAL;
 	r = engine_qp_query(engine, peer->qpn, &info);
 	if (r < 0)
@@ -214,12 +202,9 @@ int soft_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *pe
 		.params = params,
 		.n = n,
 	};
-	int r = 0;
+	int r = nic_qp_params_are_right(params) ? 0 : -EINVAL;
 
-	if (params->timeout > QP_MAX_TIMEOUT || params->retry_count > QP_MAX_RETRY ||
-	    params->rnr_retry > QP_MAX_RETRY || params->min_rnr_timer > QP_MAX_RNR_TIMER)
-		r = -EINVAL;
-	else if (n > 0)
+	if (r == 0 && n > 0)
 		r = soft_call(call.ctx->exec, &call.call);
 	*ret_n_done = call.n_done;
 	return r;

@@ -303,7 +303,7 @@ static struct soft_queues *queues_free(struct soft_queues *queues)
 {
 	if (!queues)
 		return NULL;
-	list_del(&queues->link);
+	list_del(&queues->base.link);
 	soft_map_deinit(&queues->map);
 	nic_layout_deinit(&queues->base.layout);
 	free(queues->cqs);
@@ -359,7 +359,7 @@ static int queues_alloc(struct soft_ctx *ctx, const struct nic_queue_mem *mem, c
 
 	if (!queues)
 		return -ENOMEM;
-	list_init(&queues->link);
+	list_init(&queues->base.link);
 	queues->base.ctx = &ctx->base;
 	queues->ctx = ctx;
 	queues->mem_offset = mem->offset;
@@ -410,7 +410,7 @@ static int queues_make(struct soft_ctx *ctx, const struct nic_queue_mem *mem, co
 		assert_bug(unmade == 0);
 		return r;
 	}
-	list_add_tail(&ctx->batches, &call.queues->link);
+	list_add_tail(&ctx->base.queues, &call.queues->base.link);
 	*ret_queues = &call.queues->base;
 	return 0;
 }

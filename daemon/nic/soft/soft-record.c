@@ -136,13 +136,8 @@ static int check_numbers(const void *arg)
 	return r == -EEXIST ? -EINVAL : r;
 }
 
-static void deinit(void *record)
-{
-	soft_record_deinit(record);
-}
-
 static const struct nic_record_form form = {
-	.magic = MAGIC, .version = SOFT_RECORD_VERSION, .code = code_record, .check = check_numbers, .deinit = deinit};
+	.magic = MAGIC, .version = SOFT_RECORD_VERSION, .code = code_record, .check = check_numbers, .deinit = soft_record_deinit};
 
 int soft_record_encode_mr(const struct soft_record_mr *mr, void **ret_data, size_t *ret_bytes)
 {
@@ -161,16 +156,14 @@ int soft_record_encode(const struct soft_record *record, void **ret_data, size_t
 
 int soft_record_decode(const void *data, size_t bytes, struct soft_record *ret_record)
 {
-	struct soft_record record = {0};
-	int r = nic_record_decode(&form, data, bytes, &record);
-
-	if (r == 0)
-		*ret_record = record;
-	return r;
+	*ret_record = (struct soft_record){0};
+	return nic_record_decode(&form, data, bytes, ret_record);
 }
 
-void soft_record_deinit(struct soft_record *record)
+void soft_record_deinit(void *arg)
 {
+	struct soft_record *record = arg;
+
 	for (uint32_t i = 0; record->batches && i < record->n_batches; i++)
 		nic_layout_deinit(&record->batches[i].layout);
 	free(record->batches);

@@ -47,6 +47,6 @@ int soft_record_encode_mr(const struct soft_record_mr *mr, void **ret_data, size
 int soft_record_encode_batch(const struct soft_record_batch *batch, void **ret_data, size_t *ret_bytes);
 int soft_record_encode(const struct soft_record *record, void **ret_data, size_t *ret_bytes);
 int soft_record_decode(const void *data, size_t bytes, struct soft_record *ret_record);
-void soft_record_deinit(struct soft_record *record);
+void soft_record_deinit(void *record);
 
 #endif

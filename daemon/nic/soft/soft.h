@@ -380,8 +380,6 @@ struct soft_ctx {
 	struct nic_counters last; /* when they were last asked for; the caller's side */
 
 	/* the caller's side: one thread at a time */
-	struct list mrs; /* struct soft_mr.link, in the order in which they were made */
-	struct list batches; /* struct soft_queues.link, the same */
 	int ledger_fd; /* -1: it ends with the process */
 	struct soft_map ledger_map;
 
@@ -414,7 +412,6 @@ extern const struct engine_mem_ops soft_mem_ops;
 
 struct soft_mr {
 	struct nic_mr base;
-	struct list link; /* ctx->mrs */
 	struct engine_mem *mem; /* owned reference */
 	struct nic_mr_attr attr; /* its fd is gone */
 };
@@ -446,7 +443,6 @@ struct soft_qp {
 struct soft_queues {
 	struct nic_queues base;
 	struct soft_ctx *ctx;
-	struct list link; /* ctx->batches */
 	struct soft_map map;
 	uint64_t mem_offset;
 	bool is_restored; /* of a former process */
