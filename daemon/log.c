@@ -8,7 +8,6 @@
  */
 #include "daemon/log.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>

@@ -6,7 +6,6 @@
  * mend (quota, a NIC or a daemon that is gone) ends the search.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "libclient/gpu-private.h"

@@ -10,7 +10,6 @@
  * has taken over or the grace is over, this thread reads the client's socket, since perhaps no other thread does. It takes the
  * lock if it is free and never waits for it: a thread that holds the lock reads the socket itself.
  */
-#include <limits.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>

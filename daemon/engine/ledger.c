@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "daemon/engine/ledger-private.h"
-#include "proto/base/cleanup.h"
 
 #define VERSION 1u
 #define MAX_PLACES (1u << 16)

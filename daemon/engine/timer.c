@@ -6,7 +6,6 @@
  * are stores, and the heap is put right when the key comes up. So thousands of QPs with timers cost the others nothing
  * until they expire, and then a bounded number in each call, paid by their tenants.
  */
-#include <stdlib.h>
 
 #include "daemon/engine/engine-private.h"
 

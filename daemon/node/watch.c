@@ -20,7 +20,6 @@
 #include "daemon/node/redraw.h"
 #include "daemon/session/registry.h"
 #include "daemon/session/unmanaged.h"
-#include "proto/base/nsec.h"
 
 static void on_news(void *arg, unsigned int events)
 {

@@ -10,7 +10,6 @@
 #include "daemon/porter/message.h"
 #include "daemon/porter/porter-private.h"
 #include "proto/base/assert.h"
-#include "proto/base/cleanup.h"
 
 struct porter_slot *slot_new(struct porter *porter, const struct porter_slot_attr *attr)
 {

@@ -14,7 +14,6 @@
 
 #include "daemon/session/list-items.h"
 #include "daemon/session/qp-cache.h"
-#include "proto/base/cleanup.h"
 
 /* On the wire 0 keeps the default, and this asks for 0 itself. */
 #define PARAM_ZERO 255u

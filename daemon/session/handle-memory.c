@@ -20,7 +20,6 @@
 
 #include "daemon/porter/held.h"
 #include "proto/base/assert.h"
-#include "proto/base/cleanup.h"
 #include "proto/base/overflow.h"
 
 #define MEM_PAGE_BYTES 4096u

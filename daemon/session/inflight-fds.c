@@ -26,7 +26,6 @@
 
 #include "daemon/porter/porter.h"
 #include "proto/base/assert.h"
-#include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 #include "proto/framing.h"
 

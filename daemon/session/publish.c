@@ -14,7 +14,6 @@
 
 #include "daemon/porter/held.h"
 #include "proto/base/assert.h"
-#include "proto/base/cleanup.h"
 
 #define PUBLISH_BUCKETS 8192u
 

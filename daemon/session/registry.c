@@ -8,7 +8,6 @@
 #include "daemon/session/registry.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>

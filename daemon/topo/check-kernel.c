@@ -2,7 +2,6 @@
 /* Doorbell modes and kinds of memory that kernel, rdma-core and limits allow. Keeps nothing; see check.h. */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/capability.h>
 #include <stdlib.h>

@@ -6,7 +6,6 @@
  * by plug-ins. Bridges and functions are taken as they nest. An object's nodeset says where they are: if it is not empty it is a place,
  * whose number stands for the NUMA node. The whole machine is one only where it is a single package. Keeps nothing; any thread.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
  * Shows what is there, right or wrong: a WQE that the parser refuses is shown with its segments as far as they
  * can be recognised, the rest as hex. Reads at most the bytes it was given. Any thread.
  */
-#include <endian.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries of queues in words: those that are shown, their states, the one that failed. */
-#include <stdio.h>
 
 #include <shmd/abi/cqe.h>
 

@@ -19,8 +19,6 @@
 #include <shmd/abi/cqe.h>
 #include <shmd/abi/doorbell.h>
 
-#include "proto/base/assert.h"
-
 /* PRM, event types (Linux: include/linux/mlx5/device.h, MLX5_EVENT_TYPE_*). */
 #define EVENT_COMPLETION 0x00
 #define EVENT_CQ_ERROR 0x04

@@ -16,7 +16,6 @@
 
 #include <shmd/abi/cqe.h>
 
-#include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/page.h"
 
