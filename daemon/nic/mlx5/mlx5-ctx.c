@@ -171,51 +171,49 @@ static int hear_batch(struct bell_page *page, const struct mlx5_queues *queues)
 {
 	int r = queues->map ? 0 : -EOPNOTSUPP;
 
+	/* It has no memory if all of it is gone, or if the caller of the import did not pass the memory. */
+	if (!queues->umem)
+		return 0;
 	for (uint32_t i = 0; i < queues->base.layout.n_qps && r == 0; i++)
 		r = mlx5_qp_hear(page, &queues->qps[i]);
 	return r;
 }
 
-int mlx5_ctx_to_cpu(struct nic_ctx *base)
+/* The state of former doorbells is unknown; ringing twice does no harm. */
+static int hear_all(struct mlx5_ctx *ctx, const struct nic_saved_fds *fds)
 {
 	_cleanup_(bell_page_freep) struct bell_page *page = NULL;
-	struct mlx5_ctx *ctx = mlx5_ctx(base);
 	struct nic_doorbell doorbell = {0};
 	const struct mlx5_queues *queues;
-	int r;
+	int r = make_bell_page(ctx, fds, &doorbell, &page);
 
-	if (!MLX5_HAS_BELL)
-		return -EOPNOTSUPP;
-	if (ctx->bell_page)
-		return -EINVAL;
-	r = make_bell_page(ctx, NULL, &doorbell, &page);
 	list_for_each_entry(queues, &ctx->base.queues, base.link)
 		r = r < 0 ? r : hear_batch(page, queues);
 	if (r < 0)
 		return r;
-	bell_page_catch_up(page);
+	if (fds)
+		bell_page_look_at_all(page);
+	else
+		bell_page_catch_up(page);
 	ctx->base.doorbell = doorbell;
 	ctx->bell_page = take_ptr(page);
 	return 0;
 }
 
-/* The state of former doorbells is unknown; ringing twice does no harm. */
+int mlx5_ctx_to_cpu(struct nic_ctx *base)
+{
+	struct mlx5_ctx *ctx = mlx5_ctx(base);
+
+	if (!MLX5_HAS_BELL)
+		return -EOPNOTSUPP;
+	return ctx->bell_page ? -EINVAL : hear_all(ctx, NULL);
+}
+
 int mlx5_ctx_hear_again(struct mlx5_ctx *ctx, const struct nic_saved_fds *fds)
 {
-	_cleanup_(bell_page_freep) struct bell_page *page = NULL;
-	struct nic_doorbell doorbell = ctx->base.doorbell;
-	const struct mlx5_queues *queues;
-	int r = make_bell_page(ctx, fds, &doorbell, &page);
+	int r = hear_all(ctx, fds);
 
-	/* A batch has no memory if all of it is gone, or if the caller did not pass the memory. */
-	list_for_each_entry(queues, &ctx->base.queues, base.link)
-		r = r < 0 || !queues->umem ? r : hear_batch(page, queues);
-	if (r < 0)
-		return r == -EOPNOTSUPP ? -EBADF : r;
-	bell_page_look_at_all(page);
-	ctx->base.doorbell = doorbell;
-	ctx->bell_page = take_ptr(page);
-	return 0;
+	return r == -EOPNOTSUPP ? -EBADF : r;
 }
 
 static int ctx_init(struct mlx5_ctx *ctx)

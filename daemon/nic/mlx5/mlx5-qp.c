@@ -210,12 +210,25 @@ static uint32_t rewind_cq(struct mlx5_cq *cq)
 	return seen_ci;
 }
 
-int mlx5_qp_learn_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
+static int ask_qp(struct mlx5_ctx *ctx, struct mlx5_qp *qp, struct nic_qp_info *ret_info)
 {
 	uint8_t out[PRM_QUERY_QP_OUT_BYTES];
+	struct mlx5_cmd cmd;
+	int r;
+
+	mlx5_cmd_query_qp(&cmd, qp->desc->qpn);
+	r = mlx5_exec_query(ctx, qp->obj, &cmd, out);
+	if (r < 0)
+		return r;
+	mlx5_qp_info_init(ret_info, out);
+	qp->state = ret_info->state;
+	return 0;
+}
+
+int mlx5_qp_learn_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
+{
 	uint32_t send_ci, recv_ci = 0;
 	struct nic_qp_info info;
-	struct mlx5_cmd cmd;
 	int r;
 
 	if (qp->desc->type == NIC_QP_DCT)
@@ -223,12 +236,7 @@ int mlx5_qp_learn_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 	send_ci = rewind_cq(qp->send_cq);
 	if (qp->recv_cq != qp->send_cq)
 		recv_ci = rewind_cq(qp->recv_cq);
-	mlx5_cmd_query_qp(&cmd, qp->desc->qpn);
-	r = mlx5_exec_query(ctx, qp->obj, &cmd, out);
-	if (r == 0) {
-		mlx5_qp_info_init(&info, out);
-		qp->state = info.state;
-	}
+	r = ask_qp(ctx, qp, &info);
 	if (qp->state == NIC_QPS_ERR && !qp->first_error)
 		find_error(ctx, qp);
 	if (qp->recv_cq != qp->send_cq)
@@ -239,18 +247,13 @@ int mlx5_qp_learn_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 
 int mlx5_qp_ask(struct mlx5_ctx *ctx, struct mlx5_qp *qp, struct nic_qp_info *ret_info)
 {
-	uint8_t out[PRM_QUERY_QP_OUT_BYTES];
-	struct mlx5_cmd cmd;
 	int r;
 
 	if (qp->desc->type == NIC_QP_DCT)
 		return mlx5_dct_query(ctx, qp, ret_info);
-	mlx5_cmd_query_qp(&cmd, qp->desc->qpn);
-	r = mlx5_exec_query(ctx, qp->obj, &cmd, out);
+	r = ask_qp(ctx, qp, ret_info);
 	if (r < 0)
 		return r;
-	mlx5_qp_info_init(ret_info, out);
-	qp->state = ret_info->state;
 	if (qp->state == NIC_QPS_ERR && !qp->first_error)
 		mlx5_events_read(ctx);
 	if (qp->state == NIC_QPS_ERR && !qp->first_error)

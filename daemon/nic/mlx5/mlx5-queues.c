@@ -55,12 +55,17 @@ static int create_cq(struct mlx5_queues *queues, uint32_t i)
 	return mlx5_cq_enter(queues, i);
 }
 
+static void hide_cq(struct mlx5_ctx *ctx, const struct mlx5_cq *cq)
+{
+	if (hash_get(&ctx->cqs, cq->cqn) == cq)
+		hash_remove(&ctx->cqs, cq->cqn);
+}
+
 static void destroy_cq(struct mlx5_queues *queues, struct mlx5_cq *cq)
 {
 	if (!cq->obj)
 		return;
-	if (hash_get(&queues->ctx->cqs, cq->cqn) == cq)
-		hash_remove(&queues->ctx->cqs, cq->cqn);
+	hide_cq(queues->ctx, cq);
 	mlx5_news_drop(queues->ctx->nic, &cq->news);
 	mlx5_note_destroyed(queues->ctx, mlx5_object_destroy(cq->obj));
 	cq->obj = NULL;
@@ -179,16 +184,21 @@ static int create_qp(struct mlx5_queues *queues, uint32_t i)
 	return r < 0 ? r : mlx5_qp_hear(queues->ctx->bell_page, qp);
 }
 
+static void hide_qp(struct mlx5_ctx *ctx, const struct mlx5_qp *qp)
+{
+	if (hash_get(&ctx->qps, qp->desc->qpn) == qp)
+		hash_remove(&ctx->qps, qp->desc->qpn);
+	if (ctx->bell_page)
+		bell_page_remove(ctx->bell_page, qp->desc->qpn);
+}
+
 static void destroy_qp(struct mlx5_queues *queues, struct mlx5_qp *qp)
 {
 	if (!qp->obj)
 		return;
-	if (hash_get(&queues->ctx->qps, qp->desc->qpn) == qp)
-		hash_remove(&queues->ctx->qps, qp->desc->qpn);
+	hide_qp(queues->ctx, qp);
 	queues->ctx->counted_is_stale |= qp->event_told;
 	mlx5_news_drop(queues->ctx->nic, &qp->news);
-	if (queues->ctx->bell_page)
-		bell_page_remove(queues->ctx->bell_page, qp->desc->qpn);
 	mlx5_note_destroyed(queues->ctx, mlx5_object_destroy(qp->obj));
 	qp->obj = NULL;
 	count_foreign(queues, qp, -1u);
@@ -371,17 +381,11 @@ int mlx5_queues_destroy(struct nic_queues *base)
 void mlx5_queues_hide(struct mlx5_queues *queues)
 {
 	struct nic_layout *layout = &queues->base.layout;
-	struct mlx5_ctx *ctx = queues->ctx;
 
-	for (uint32_t i = 0; i < layout->n_qps; i++) {
-		if (hash_get(&ctx->qps, layout->qps[i].qpn) == &queues->qps[i])
-			hash_remove(&ctx->qps, layout->qps[i].qpn);
-		if (ctx->bell_page)
-			bell_page_remove(ctx->bell_page, layout->qps[i].qpn);
-	}
+	for (uint32_t i = 0; i < layout->n_qps; i++)
+		hide_qp(queues->ctx, &queues->qps[i]);
 	for (uint32_t i = 0; i < layout->n_cqs; i++)
-		if (hash_get(&ctx->cqs, layout->cqs[i].cqn) == &queues->cqs[i])
-			hash_remove(&ctx->cqs, layout->cqs[i].cqn);
+		hide_cq(queues->ctx, &queues->cqs[i]);
 	list_del(&queues->base.link);
 }
 

@@ -151,25 +151,3 @@ int prm_status_errno(uint32_t status)
 		return -EIO;
 	}
 }
-
-const char *prm_qp_state_name(uint32_t state)
-{
-	switch (state) {
-	case PRM_QPS_RST:
-		return "RST";
-	case PRM_QPS_INIT:
-		return "INIT";
-	case PRM_QPS_RTR:
-		return "RTR";
-	case PRM_QPS_RTS:
-		return "RTS";
-	case PRM_QPS_SQER:
-		return "SQER";
-	case PRM_QPS_ERR:
-		return "ERR";
-	case PRM_QPS_SQD:
-		return "SQD";
-	default:
-		return "unknown state";
-	}
-}

@@ -236,7 +236,6 @@ const struct prm_struct *prm_cap_struct(uint32_t op_mod);
 /* Words; never NULL. */
 const char *prm_opcode_name(uint32_t opcode);
 const char *prm_status_words(uint32_t status);
-const char *prm_qp_state_name(uint32_t state);
 /* In the errors of nic.h, negative; 0 for OK. */
 int prm_status_errno(uint32_t status);
 
