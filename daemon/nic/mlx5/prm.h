@@ -123,7 +123,7 @@ enum prm_cap {
 /* cmd_hca_cap.port_type */
 enum prm_port_type { PRM_PORT_IB = 0, PRM_PORT_ETHERNET = 1 };
 
-/* qpc.state, dctc.state */
+/* qpc.state */
 enum prm_qp_state {
 	PRM_QPS_RST = 0,
 	PRM_QPS_INIT = 1,
@@ -133,7 +133,6 @@ enum prm_qp_state {
 	PRM_QPS_ERR = 6,
 	PRM_QPS_SQD = 7,
 };
-enum prm_dct_state { PRM_DCTS_ACTIVE = 0, PRM_DCTS_DRAINING = 1, PRM_DCTS_DRAINED = 2 };
 
 /* qpc.st */
 enum prm_service { PRM_ST_RC = 0, PRM_ST_UC = 1, PRM_ST_UD = 2, PRM_ST_XRC = 3, PRM_ST_DCI = 5 };
@@ -152,50 +151,8 @@ enum prm_atomic_mode {
 	PRM_ATOMIC_UP_TO_8B = 3,
 };
 
-/* mkc.access_mode */
-enum prm_mkey_mode { PRM_MKEY_PA = 0, PRM_MKEY_MTT = 1, PRM_MKEY_KLM = 2, PRM_MKEY_KSM = 3 };
-#define PRM_MKEY_ANY_QPN 0xffffffu
-
 /* qpc.ts_format */
 enum prm_ts_format { PRM_TS_FREE_RUNNING = 0, PRM_TS_DEFAULT = 1, PRM_TS_REAL_TIME = 2 };
-
-/* qpc.send_dbr_mode */
-enum prm_send_dbr { PRM_SEND_DBR_VALID = 0, PRM_SEND_NO_DBR_EXT = 1, PRM_SEND_NO_DBR_INT = 2 };
-
-/* opt_param_mask of a QP's transition: what is set beyond what the transition demands. */
-enum prm_qp_opt {
-	PRM_QP_OPT_ALT_PATH = 1 << 0,
-	PRM_QP_OPT_RRE = 1 << 1,
-	PRM_QP_OPT_RAE = 1 << 2,
-	PRM_QP_OPT_RWE = 1 << 3,
-	PRM_QP_OPT_PKEY_INDEX = 1 << 4,
-	PRM_QP_OPT_Q_KEY = 1 << 5,
-	PRM_QP_OPT_RNR_TIMEOUT = 1 << 6,
-	PRM_QP_OPT_PRIMARY_PATH = 1 << 7,
-	PRM_QP_OPT_SRA_MAX = 1 << 8,
-	PRM_QP_OPT_RRA_MAX = 1 << 9,
-	PRM_QP_OPT_PM_STATE = 1 << 10,
-	PRM_QP_OPT_RETRY_COUNT = 1 << 12,
-	PRM_QP_OPT_RNR_RETRY = 1 << 13,
-	PRM_QP_OPT_ACK_TIMEOUT = 1 << 14,
-	PRM_QP_OPT_PORT = 1 << 16,
-	PRM_QP_OPT_DC_KEY = 1 << 21,
-	PRM_QP_OPT_COUNTER_SET = 1 << 25,
-};
-
-/* modify_cq_in.modify_field_select, op_mod 0 */
-enum prm_cq_select {
-	PRM_CQ_SELECT_PERIOD = 1 << 0,
-	PRM_CQ_SELECT_MAX_COUNT = 1 << 1,
-	PRM_CQ_SELECT_OI = 1 << 2,
-	PRM_CQ_SELECT_EQN = 1 << 3,
-	PRM_CQ_SELECT_PERIOD_MODE = 1 << 4,
-	PRM_CQ_SELECT_STATUS = 1 << 5,
-};
-
-/* roce_addr.version, roce_addr.l3_type */
-enum prm_roce_version { PRM_ROCE_V1 = 0, PRM_ROCE_V2 = 2 };
-enum prm_roce_l3 { PRM_ROCE_IPV4 = 0, PRM_ROCE_IPV6 = 1 };
 
 /* ---- the same as data, for decoders ----------------------------------------------------------------------------- */
 

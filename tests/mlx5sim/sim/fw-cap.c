@@ -7,6 +7,10 @@
 
 #include "tests/mlx5sim/sim/fw.h"
 
+/* PRM, roce_addr.version, roce_addr.l3_type */
+enum roce_version { ROCE_V1 = 0, ROCE_V2 = 2 };
+enum roce_l3 { ROCE_IPV4 = 0, ROCE_IPV6 = 1 };
+
 struct value {
 	uint32_t field;
 	uint64_t value;
@@ -106,7 +110,7 @@ static const struct value plain_atomic[] = {
 
 static const struct value roce[] = {
 	{PRM_ROCE_CAP_L3_TYPE, 3},
-	{PRM_ROCE_CAP_ROCE_VERSION, 1 << PRM_ROCE_V1 | 1 << PRM_ROCE_V2},
+	{PRM_ROCE_CAP_ROCE_VERSION, 1 << ROCE_V1 | 1 << ROCE_V2},
 	{PRM_ROCE_CAP_DST_UDP_PORT, 4791},
 	{PRM_ROCE_CAP_MAX_SRC_UDP_PORT, 0xffff},
 	{PRM_ROCE_CAP_MIN_SRC_UDP_PORT, 0xc000},
@@ -212,8 +216,8 @@ int fw_query_roce_address(struct fw_cmd *cmd)
 	prm_set_bytes(out, ADDR(GID), nic->gids[index]);
 	prm_set_bytes(out, ADDR(MAC), nic->mac);
 	prm_set(out, ADDR(VERSION),
-		nic->gid_types[index] == IB_UVERBS_GID_TYPE_ROCE_V2 ? PRM_ROCE_V2 : PRM_ROCE_V1);
-	prm_set(out, ADDR(L3_TYPE), nic->gids[index][10] == 0xff ? PRM_ROCE_IPV4 : PRM_ROCE_IPV6);
+		nic->gid_types[index] == IB_UVERBS_GID_TYPE_ROCE_V2 ? ROCE_V2 : ROCE_V1);
+	prm_set(out, ADDR(L3_TYPE), nic->gids[index][10] == 0xff ? ROCE_IPV4 : ROCE_IPV6);
 #undef ADDR
 	memcpy(cmd->out, out, sizeof(out));
 	return 0;

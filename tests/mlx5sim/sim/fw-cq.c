@@ -24,6 +24,9 @@ const uint32_t fw_cq_fields[] = {PRM_CQC_DBR_UMEM_VALID,
 				 0};
 
 #define CQC(name) (PRM_CREATE_CQ_IN_CQC + PRM_CQC_##name)
+/* PRM, modify_cq_in.modify_field_select, op_mod 0 */
+#define CQ_SELECT_PERIOD 0x1u
+#define CQ_SELECT_MAX_COUNT 0x2u
 #define LOG_CQ_SIZE_MAX 22
 #define LARGE_CQE_BYTES 128u
 #define SCRIBBLE 0xb4 /* as the last byte of a CQE: no opcode that there is */
@@ -157,7 +160,7 @@ int fw_query_cq(struct fw_cmd *cmd)
 /* Moderation; what a CQ is made of does not change. */
 int fw_modify_cq(struct fw_cmd *cmd)
 {
-	const uint32_t moderation = PRM_CQ_SELECT_PERIOD | PRM_CQ_SELECT_MAX_COUNT;
+	const uint32_t moderation = CQ_SELECT_PERIOD | CQ_SELECT_MAX_COUNT;
 	uint32_t select = (uint32_t)fw_get(cmd, PRM_MODIFY_CQ_IN_FIELD_SELECT);
 	struct cq *cq = find(cmd);
 

@@ -33,6 +33,9 @@ const uint32_t fw_mkey_fields[] = {PRM_MKC_ACCESS_MODE_4_2,
 				   0};
 
 #define MKC(name) (PRM_CREATE_MKEY_IN_MKC + PRM_MKC_##name)
+/* PRM, mkc.access_mode */
+enum { MKEY_MTT = 1, MKEY_KLM = 2, MKEY_KSM = 3 };
+#define MKEY_ANY_QPN 0xffffffu
 #define MTTS_PER_OCTWORD 2u
 #define OCTWORD_BYTES 16u
 
@@ -154,7 +157,7 @@ static int check_indirect(struct fw_cmd *cmd)
 	uint64_t listed = fw_get(cmd, PRM_CREATE_MKEY_IN_ACTUAL_OCTWORDS);
 	static const uint32_t of_direct[] = {PRM_CREATE_MKEY_IN_PG_ACCESS, PRM_CREATE_MKEY_IN_UMEM_VALID,
 					     PRM_CREATE_MKEY_IN_UMEM_ID, PRM_CREATE_MKEY_IN_UMEM_OFFSET};
-	bool is_ksm = mode_of(cmd) == PRM_MKEY_KSM;
+	bool is_ksm = mode_of(cmd) == MKEY_KSM;
 	size_t bytes;
 
 	list_of(cmd, &bytes);
@@ -179,10 +182,10 @@ static int check(struct fw_cmd *cmd)
 	bool remote_write = fw_get(cmd, MKC(RW)) || fw_get(cmd, MKC(A));
 	uint64_t mode = mode_of(cmd);
 
-	if (mode != PRM_MKEY_MTT && mode != PRM_MKEY_KLM && mode != PRM_MKEY_KSM)
+	if (mode != MKEY_MTT && mode != MKEY_KLM && mode != MKEY_KSM)
 		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, MKC(ACCESS_MODE_1_0), "access mode %u",
 			       (unsigned int)mode);
-	if (fw_get(cmd, MKC(QPN)) != PRM_MKEY_ANY_QPN)
+	if (fw_get(cmd, MKC(QPN)) != MKEY_ANY_QPN)
 		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, MKC(QPN), "a key for one QP alone");
 	if (!fw_get(cmd, MKC(LR)))
 		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, MKC(LR), "a key without local read");
@@ -191,7 +194,7 @@ static int check(struct fw_cmd *cmd)
 			       "remote write or atomic without local write");
 	if (nic_count(cmd->nic, &cmd->nic->n_mrs) >= SIM_MAX_MR)
 		return fw_fail(cmd, PRM_STATUS_LIM, 0, "more than %u keys", SIM_MAX_MR);
-	return mode == PRM_MKEY_MTT ? check_direct(cmd) : check_indirect(cmd);
+	return mode == MKEY_MTT ? check_direct(cmd) : check_indirect(cmd);
 }
 
 static uint32_t access_of(const struct fw_cmd *cmd)
@@ -210,7 +213,7 @@ static int find_parts(struct fw_cmd *cmd, struct mkey *mkey)
 		return -EREMOTEIO;
 	mkey->pd = container_of(object, struct pd, object);
 	object->users++;
-	mkey->is_indirect = mode_of(cmd) != PRM_MKEY_MTT;
+	mkey->is_indirect = mode_of(cmd) != MKEY_MTT;
 	if (mkey->is_indirect)
 		return 0;
 	if (!fw_umem(cmd, PRM_CREATE_MKEY_IN_UMEM_ID, PRM_CREATE_MKEY_IN_UMEM_OFFSET, spanned(cmd),

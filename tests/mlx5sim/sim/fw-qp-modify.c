@@ -25,7 +25,19 @@ const uint32_t fw_path_fields[] = {PRM_ADS_FL,		PRM_ADS_FREE_AR,
 #define PATH(name) (PRM_MODIFY_QP_IN_QPC + PRM_QPC_PATH + PRM_ADS_##name)
 #define RD_ATOMIC_LOG_MAX 4
 
-#define OPT_ACCESS (PRM_QP_OPT_RRE | PRM_QP_OPT_RWE | PRM_QP_OPT_RAE)
+/* PRM, opt_param_mask: what is set beyond what the transition demands */
+enum {
+	OPT_RRE = 1 << 1,
+	OPT_RAE = 1 << 2,
+	OPT_RWE = 1 << 3,
+	OPT_PKEY_INDEX = 1 << 4,
+	OPT_Q_KEY = 1 << 5,
+	OPT_RNR_TIMEOUT = 1 << 6,
+	OPT_PM_STATE = 1 << 10,
+	OPT_PORT = 1 << 16,
+	OPT_COUNTER_SET = 1 << 25,
+};
+#define OPT_ACCESS (OPT_RRE | OPT_RWE | OPT_RAE)
 #define ANY_STATE 8
 
 /* Fields that a transition always takes; kept for queries. */
@@ -92,34 +104,34 @@ static const struct transition transitions[] = {
 	{PRM_OP_INIT2INIT_QP,
 	 ENGINE_QP_INIT,
 	 ENGINE_QP_INIT,
-	 OPT_ACCESS | PRM_QP_OPT_PKEY_INDEX | PRM_QP_OPT_Q_KEY | PRM_QP_OPT_PORT |
-		 PRM_QP_OPT_COUNTER_SET,
+	 OPT_ACCESS | OPT_PKEY_INDEX | OPT_Q_KEY | OPT_PORT |
+		 OPT_COUNTER_SET,
 	 no_fields,
 	 {0}},
 	{PRM_OP_INIT2RTR_QP,
 	 ENGINE_QP_INIT,
 	 ENGINE_QP_RTR,
-	 OPT_ACCESS | PRM_QP_OPT_PKEY_INDEX | PRM_QP_OPT_Q_KEY | PRM_QP_OPT_COUNTER_SET,
+	 OPT_ACCESS | OPT_PKEY_INDEX | OPT_Q_KEY | OPT_COUNTER_SET,
 	 rtr_fields,
 	 {SET_RTR_RC, ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN}},
 	{PRM_OP_RTR2RTS_QP,
 	 ENGINE_QP_RTR,
 	 ENGINE_QP_RTS,
-	 OPT_ACCESS | PRM_QP_OPT_RNR_TIMEOUT | PRM_QP_OPT_PM_STATE | PRM_QP_OPT_Q_KEY |
-		 PRM_QP_OPT_COUNTER_SET,
+	 OPT_ACCESS | OPT_RNR_TIMEOUT | OPT_PM_STATE | OPT_Q_KEY |
+		 OPT_COUNTER_SET,
 	 rts_fields,
 	 {SET_RTS_RC, ENGINE_QP_SET_SQ_PSN, ENGINE_QP_SET_SQ_PSN, 0, 0, SET_RTS_RC}},
 	{PRM_OP_RTS2RTS_QP,
 	 ENGINE_QP_RTS,
 	 ENGINE_QP_RTS,
-	 OPT_ACCESS | PRM_QP_OPT_RNR_TIMEOUT | PRM_QP_OPT_PM_STATE | PRM_QP_OPT_Q_KEY |
-		 PRM_QP_OPT_COUNTER_SET,
+	 OPT_ACCESS | OPT_RNR_TIMEOUT | OPT_PM_STATE | OPT_Q_KEY |
+		 OPT_COUNTER_SET,
 	 no_fields,
 	 {0}},
 	{PRM_OP_SQERR2RTS_QP,
 	 ENGINE_QP_SQER,
 	 ENGINE_QP_RTS,
-	 OPT_ACCESS | PRM_QP_OPT_Q_KEY,
+	 OPT_ACCESS | OPT_Q_KEY,
 	 no_fields,
 	 {0}},
 	{PRM_OP_2ERR_QP, ANY_STATE, ENGINE_QP_ERR, 0, no_fields, {0}},
@@ -130,16 +142,16 @@ static const struct transition transitions[] = {
 static const struct {
 	uint32_t bit, field, set;
 } options[] = {
-	{PRM_QP_OPT_RRE, PRM_QPC_RRE, ENGINE_QP_SET_ACCESS},
-	{PRM_QP_OPT_RWE, PRM_QPC_RWE, ENGINE_QP_SET_ACCESS},
-	{PRM_QP_OPT_RAE, PRM_QPC_RAE, ENGINE_QP_SET_ACCESS},
-	{PRM_QP_OPT_RAE, PRM_QPC_ATOMIC_MODE, ENGINE_QP_SET_ACCESS},
-	{PRM_QP_OPT_RNR_TIMEOUT, PRM_QPC_MIN_RNR_NAK, ENGINE_QP_SET_RNR_TIMER},
-	{PRM_QP_OPT_Q_KEY, PRM_QPC_Q_KEY, ENGINE_QP_SET_QKEY},
-	{PRM_QP_OPT_PM_STATE, PRM_QPC_PM_STATE, 0},
-	{PRM_QP_OPT_PKEY_INDEX, PRM_QPC_PATH + PRM_ADS_PKEY_INDEX, 0},
-	{PRM_QP_OPT_PORT, PRM_QPC_PATH + PRM_ADS_PORT, 0},
-	{PRM_QP_OPT_COUNTER_SET, PRM_QPC_COUNTER_SET_ID, 0},
+	{OPT_RRE, PRM_QPC_RRE, ENGINE_QP_SET_ACCESS},
+	{OPT_RWE, PRM_QPC_RWE, ENGINE_QP_SET_ACCESS},
+	{OPT_RAE, PRM_QPC_RAE, ENGINE_QP_SET_ACCESS},
+	{OPT_RAE, PRM_QPC_ATOMIC_MODE, ENGINE_QP_SET_ACCESS},
+	{OPT_RNR_TIMEOUT, PRM_QPC_MIN_RNR_NAK, ENGINE_QP_SET_RNR_TIMER},
+	{OPT_Q_KEY, PRM_QPC_Q_KEY, ENGINE_QP_SET_QKEY},
+	{OPT_PM_STATE, PRM_QPC_PM_STATE, 0},
+	{OPT_PKEY_INDEX, PRM_QPC_PATH + PRM_ADS_PKEY_INDEX, 0},
+	{OPT_PORT, PRM_QPC_PATH + PRM_ADS_PORT, 0},
+	{OPT_COUNTER_SET, PRM_QPC_COUNTER_SET_ID, 0},
 };
 
 static struct fw_qp *find(struct fw_cmd *cmd)
@@ -323,7 +335,7 @@ static const struct transition *find_transition(uint16_t opcode)
 /* RST2INIT_QP always names a set, 0 for none; later transitions by the mask. */
 static int find_counter(struct fw_cmd *cmd, uint32_t mask, struct counter **counter)
 {
-	if (cmd->opcode != PRM_OP_RST2INIT_QP && !(mask & PRM_QP_OPT_COUNTER_SET))
+	if (cmd->opcode != PRM_OP_RST2INIT_QP && !(mask & OPT_COUNTER_SET))
 		return 0;
 	return fw_counter(cmd, QPC(COUNTER_SET_ID), counter);
 }

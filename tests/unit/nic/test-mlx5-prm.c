@@ -324,8 +324,8 @@ TEST(create_mkey_by_hand)
 	prm_set(in, m + PRM_MKC_RR, 1);
 	prm_set(in, m + PRM_MKC_LW, 1);
 	prm_set(in, m + PRM_MKC_LR, 1);
-	prm_set(in, m + PRM_MKC_ACCESS_MODE_1_0, PRM_MKEY_MTT);
-	prm_set(in, m + PRM_MKC_QPN, PRM_MKEY_ANY_QPN);
+	prm_set(in, m + PRM_MKC_ACCESS_MODE_1_0, 1 /* over pages */);
+	prm_set(in, m + PRM_MKC_QPN, 0xffffff);
 	prm_set(in, m + PRM_MKC_MKEY_7_0, 0x42);
 	prm_set(in, m + PRM_MKC_PD, 9);
 	prm_set(in, m + PRM_MKC_START_ADDR, 0x7f0000001000u);
