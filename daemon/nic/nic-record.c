@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/base/cleanup.h"
 #include "proto/base/overflow.h"
 
 #define HEAD_BYTES 12u
@@ -100,30 +99,39 @@ static void code_head(struct coder *c, uint32_t *magic, uint32_t *version, uint3
 	coder_u32(c, total);
 }
 
+/* Counts the fields; *c is to write them, with `more` bytes, into memory that is to be freed. */
+static int make_room(void (*code)(struct coder *c, void *part), void *part, size_t more, struct coder *c)
+{
+	struct coder counter = {.direction = CODER_COUNTING};
+
+	code(&counter, part);
+	if (counter.failed)
+		return -EINVAL;
+	if (counter.n > NIC_RECORD_MAX_BYTES - more)
+		return -ENOSPC;
+	*c = (struct coder){.direction = CODER_WRITING, .size = counter.n + more};
+	/* bounded: NIC_RECORD_MAX_BYTES. */
+	c->at = malloc(c->size + 1);
+	return c->at ? 0 : -ENOMEM;
+}
+
 int nic_record_encode(const struct nic_record_form *form, const void *record, void **ret_data, size_t *ret_bytes)
 {
 	/* Nothing is stored there but when reading. */
-	void *r = (void *)(uintptr_t)record;
+	void *p = (void *)(uintptr_t)record;
 	uint32_t magic = form->magic, version = form->version, total;
-	struct coder c = {.direction = CODER_COUNTING};
-	_cleanup_free_ uint8_t *data = NULL;
+	struct coder c;
 	uint64_t sum;
+	int r = make_room(form->code, p, HEAD_BYTES + SUM_BYTES, &c);
 
-	form->code(&c, r);
-	if (c.failed)
-		return -EINVAL;
-	if (c.n > NIC_RECORD_MAX_BYTES - HEAD_BYTES - SUM_BYTES)
-		return -ENOSPC;
-	total = (uint32_t)c.n + HEAD_BYTES + SUM_BYTES;
-	data = malloc(total);
-	if (!data)
-		return -ENOMEM;
-	c = (struct coder){.direction = CODER_WRITING, .at = data, .size = total};
+	if (r < 0)
+		return r;
+	total = (uint32_t)c.size;
 	code_head(&c, &magic, &version, &total);
-	form->code(&c, r);
-	sum = check_sum(data, c.n);
+	form->code(&c, p);
+	sum = check_sum(c.at, c.n);
 	coder_u64(&c, &sum);
-	*ret_data = take_ptr(data);
+	*ret_data = c.at;
 	*ret_bytes = total;
 	return 0;
 }
@@ -131,24 +139,14 @@ int nic_record_encode(const struct nic_record_form *form, const void *record, vo
 int nic_record_encode_part(void (*code)(struct coder *c, void *part), const void *part, void **ret_data, size_t *ret_bytes)
 {
 	void *p = (void *)(uintptr_t)part; /* as above */
-	struct coder c = {.direction = CODER_COUNTING};
-	_cleanup_free_ uint8_t *data = NULL;
-	size_t bytes;
+	struct coder c;
+	int r = make_room(code, p, 0, &c);
 
+	if (r < 0)
+		return r;
 	code(&c, p);
-	bytes = c.n;
-	if (c.failed)
-		return -EINVAL;
-	if (bytes > NIC_RECORD_MAX_BYTES)
-		return -ENOSPC;
-	/* bounded: NIC_RECORD_MAX_BYTES. */
-	data = malloc(bytes + 1);
-	if (!data)
-		return -ENOMEM;
-	c = (struct coder){.direction = CODER_WRITING, .at = data, .size = bytes};
-	code(&c, p);
-	*ret_data = take_ptr(data);
-	*ret_bytes = bytes;
+	*ret_data = c.at;
+	*ret_bytes = c.size;
 	return 0;
 }
 
