@@ -30,6 +30,11 @@ static int ops_put(void *arg, const char *name, int fd)
 	return manager_store_put(arg, name, fd);
 }
 
+static int ops_put_memory(void *arg, const char *name, int fd)
+{
+	return manager_store_put_memory(arg, name, fd);
+}
+
 static unsigned int ops_room(void *arg)
 {
 	return manager_store_usual_room(arg);
@@ -40,12 +45,18 @@ static void ops_remove(void *arg, const char *name)
 	manager_store_remove(arg, name);
 }
 
+static void ops_settle(void *arg)
+{
+	manager_store_settle(arg);
+}
+
 static int ops_take(void *arg, const char *name)
 {
 	return manager_store_take(arg, name);
 }
 
-const struct save_store resume_store = {.put = ops_put, .room = ops_room, .remove = ops_remove, .take = ops_take};
+const struct save_store resume_store = {.put = ops_put, .put_memory = ops_put_memory, .room = ops_room, .remove = ops_remove,
+					.settle = ops_settle, .take = ops_take};
 
 /* ---- what was claimed ---------------------------------------------------------------------------------------------- */
 
@@ -131,6 +142,7 @@ static void let_go(struct manager_store *store, const struct claimed *claimed, u
 	for (unsigned int i = 0; i < claimed->n; i++)
 		if (claimed->names[i].is_of_session && claimed->names[i].session == id)
 			manager_store_remove(store, claimed->names[i].name);
+	manager_store_settle(store);
 }
 
 /* ---- one session ---------------------------------------------------------------------------------------------------- */

@@ -76,6 +76,11 @@ static void remove_name(struct registry *registry, const char *name)
 	registry->attr.store->remove(registry->attr.store_arg, name);
 }
 
+static void settle(struct registry *registry)
+{
+	registry->attr.store->settle(registry->attr.store_arg);
+}
+
 static void remove_one(struct session *session, const char *name)
 {
 	session->saved.n_names -= session->saved.n_names > 0;
@@ -107,6 +112,7 @@ void save_remove_gone(struct session *session)
 		remove_one(session, gone->name);
 		free(gone);
 	}
+	settle(session->registry);
 }
 
 /* Without memory it goes at once: only who dies in this very moment leaves a state that names too much. */
@@ -169,6 +175,7 @@ static void remove_all(struct session *session)
 	remove_of(session, "health");
 	remove_of(session, "pid");
 	remove_of(session, "sock");
+	settle(session->registry);
 	session->saved.n_names = 0;
 }
 
@@ -241,14 +248,15 @@ void save_drop(struct session *session, const char *fmt, ...)
 
 /* ---- descriptors -------------------------------------------------------------------------------------------------- */
 
-int save_fd(struct session *session, const char *name, int fd)
+typedef int put_fn(void *arg, const char *name, int fd);
+
+static int save_by(struct session *session, put_fn *put, const char *name, int fd)
 {
-	struct registry *registry = session->registry;
 	int r;
 
 	if (!session->saved.state)
 		return -ENOENT;
-	r = has_share(session) ? registry->attr.store->put(registry->attr.store_arg, name, fd) : -EDQUOT;
+	r = has_share(session) ? put(session->registry->attr.store_arg, name, fd) : -EDQUOT;
 	session->saved.n_names += r == 0;
 	if (r == -EDQUOT)
 		save_drop(session, "this user has its share of what the service manager keeps (max-kept-fds)");
@@ -259,6 +267,11 @@ int save_fd(struct session *session, const char *name, int fd)
 	else if (r < 0)
 		save_drop(session, "a descriptor cannot be kept: %s", strerror(-r));
 	return r;
+}
+
+int save_fd(struct session *session, const char *name, int fd)
+{
+	return save_by(session, session->registry->attr.store->put, name, fd);
 }
 
 int save_fd_of(struct session *session, const char *what, int fd)
@@ -294,7 +307,7 @@ bool save_fd_number(struct session *session, char kind, uint32_t number, int fd)
 		return false;
 	}
 	save_name(name, session->id, kind, number);
-	return save_fd(session, name, fd) == 0;
+	return save_by(session, session->registry->attr.store->put_memory, name, fd) == 0;
 }
 
 /* ---- of a former daemon -------------------------------------------------------------------------------------------- */

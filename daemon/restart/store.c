@@ -7,6 +7,9 @@
  * duplicate stays here, to compare with. And all names go into one variable of the next daemon's environment, which the
  * kernel limits: with too long ones no daemon would start any more.
  *
+ * A manager takes longer for a descriptor the more it has. So the store puts memory into carriers (store-carriers.h) once the manager
+ * has many other entries, or gives it to the manager itself if that fails.
+ *
  * Descriptors may be a client's, also those that are claimed: the file itself is asked nothing, since its file system may not
  * answer. The kernel names its kind by the link in /proc. Control thread.
  */
@@ -24,6 +27,7 @@
 #include <unistd.h>
 
 #include "daemon/porter/porter.h"
+#include "daemon/restart/store-carriers.h"
 #include "daemon/service/fdstore.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/hash.h"
@@ -34,6 +38,9 @@
 
 #define USUAL_NAME_BYTES 16u /* "s1f-q10000", with what stands between two */
 
+/* The manager has so many entries before memory goes into carriers: it compares these in 30 us, and removing is cheaper than there. */
+#define MANY_ENTRIES 64u
+
 #define FILE_BYTES 32u /* "socket:[4294967295]" is not cut */
 
 struct entry {
@@ -42,13 +49,16 @@ struct entry {
 	int claimed; /* not taken yet; -1: taken, or put by us */
 	int same; /* owned; to compare with; -1: no other entry can have this open file */
 	char file[FILE_BYTES]; /* what the kernel says it is, cut; "socket:[7]" is one file only */
+	struct carried *carried; /* the manager has it in a carrier; NULL: under its name */
+	bool is_direct; /* it has it under its name */
 };
 
 struct manager_store {
 	struct list entries; /* struct entry.link, owned */
 	struct hash by_name; /* of name_key() */
-	unsigned int n, max;
-	size_t name_bytes;
+	struct carriers carriers;
+	unsigned int n, n_direct, max; /* entries; those that the manager has under their names */
+	size_t name_bytes; /* of those */
 	int claim_error;
 	struct porters *porters; /* borrowed, or NULL */
 };
@@ -94,7 +104,12 @@ static void entry_free(struct manager_store *store, struct entry *entry)
 	hash_remove(&store->by_name, name_key(entry->name));
 	list_del(&entry->link);
 	store->n--;
-	store->name_bytes -= strlen(entry->name) + 1;
+	if (entry->is_direct) {
+		store->n_direct--;
+		store->name_bytes -= strlen(entry->name) + 1;
+	}
+	if (entry->carried)
+		carriers_remove(&store->carriers, entry->carried);
 	close_claimed(store, entry);
 	safe_close(entry->same);
 	free(entry);
@@ -128,6 +143,13 @@ static int open_to_compare(int fd, const char *file, int *ret_fd)
 	return *ret_fd < 0 ? -errno : 0;
 }
 
+static void count_direct(struct manager_store *store, struct entry *entry)
+{
+	entry->is_direct = true;
+	store->n_direct++;
+	store->name_bytes += strlen(entry->name) + 1;
+}
+
 static int add_entry(struct manager_store *store, const char *name, int fd, struct entry **ret)
 {
 	_cleanup_free_ struct entry *entry = calloc(1, sizeof(*entry));
@@ -148,7 +170,6 @@ static int add_entry(struct manager_store *store, const char *name, int fd, stru
 		return r;
 	entry->same = take_fd(&same);
 	store->n++;
-	store->name_bytes += strlen(name) + 1;
 	list_add_tail(&store->entries, &entry->link);
 	*ret = take_ptr(entry);
 	return 0;
@@ -196,7 +217,32 @@ static int open_again(int fd)
 	return take_fd(&again);
 }
 
-int manager_store_put(struct manager_store *store, const char *name, int fd)
+/* The manager counts these. */
+static unsigned int n_kept(const struct manager_store *store)
+{
+	return store->n_direct + store->carriers.n * CARRIERS_NAMES;
+}
+
+static int keep_direct(struct manager_store *store, struct entry *entry, int fd)
+{
+	int r = fdstore_keep(entry->name, fd);
+
+	if (r == 0)
+		count_direct(store, entry);
+	return r;
+}
+
+static int carry(struct manager_store *store, struct entry *entry, int memfd)
+{
+	int r = carriers_put(&store->carriers, entry->name, memfd, &entry->carried);
+
+	if (r != -ENOSPC || n_kept(store) + CARRIERS_NAMES > store->max)
+		return r;
+	r = carriers_grow(&store->carriers);
+	return r < 0 ? r : carriers_put(&store->carriers, entry->name, memfd, &entry->carried);
+}
+
+static int put(struct manager_store *store, const char *name, int fd, bool may_be_carried)
 {
 	_cleanup_close_ int again = -1;
 	struct entry *entry;
@@ -220,30 +266,59 @@ int manager_store_put(struct manager_store *store, const char *name, int fd)
 	r = add_entry(store, name, fd, &entry);
 	if (r < 0)
 		return r;
-	r = fdstore_keep(name, again >= 0 ? again : fd);
+	if (may_be_carried && again >= 0 && store->n_direct >= MANY_ENTRIES && carry(store, entry, again) == 0)
+		return 0;
+	r = keep_direct(store, entry, again >= 0 ? again : fd);
 	if (r < 0)
 		entry_free(store, entry);
 	return r;
+}
+
+int manager_store_put(struct manager_store *store, const char *name, int fd)
+{
+	return put(store, name, fd, false);
+}
+
+int manager_store_put_memory(struct manager_store *store, const char *name, int fd)
+{
+	return put(store, name, fd, true);
+}
+
+static void remove_entry(struct manager_store *store, struct entry *entry)
+{
+	if (entry->is_direct)
+		fdstore_drop(entry->name);
+	entry_free(store, entry);
 }
 
 void manager_store_remove(struct manager_store *store, const char *name)
 {
 	struct entry *entry = store ? find(store, name) : NULL;
 
-	if (!entry)
-		return;
-	fdstore_drop(name);
-	entry_free(store, entry);
+	if (entry)
+		remove_entry(store, entry);
+}
+
+void manager_store_settle(struct manager_store *store)
+{
+	if (store)
+		carriers_settle(&store->carriers, store->n_direct >= MANY_ENTRIES);
 }
 
 static unsigned int room_for(const struct manager_store *store, size_t name_bytes)
 {
-	size_t by_bytes;
+	unsigned int used = store ? n_kept(store) : 0;
+	size_t bytes, by_bytes;
 
-	if (!store || store->n >= store->max || store->name_bytes >= MAX_NAME_BYTES)
+	if (!store)
 		return 0;
-	by_bytes = (MAX_NAME_BYTES - store->name_bytes) / name_bytes;
-	return by_bytes < store->max - store->n ? (unsigned int)by_bytes : store->max - store->n;
+	/* A carrier that has few is more for the manager than for us. */
+	used = used > store->n ? used : store->n;
+	bytes = store->name_bytes + (size_t)store->carriers.n * CARRIERS_NAMES * CARRIERS_NAME_BYTES;
+	if (used >= store->max || bytes >= MAX_NAME_BYTES)
+		return 0;
+	by_bytes = (MAX_NAME_BYTES - bytes) / name_bytes;
+	return by_bytes < store->max - used ? (unsigned int)by_bytes : store->max - used;
 }
 
 unsigned int manager_store_room(const struct manager_store *store)
@@ -262,16 +337,48 @@ static void on_claim(void *arg, const char *name, int fd)
 {
 	struct manager_store *store = arg;
 	struct entry *entry;
-	int r = add_entry(store, name, fd, &entry);
+	int r;
 
+	if (carriers_is_name(name)) {
+		r = carriers_claim(&store->carriers, name, fd);
+		store->claim_error = r < 0 ? r : store->claim_error;
+		return;
+	}
+	r = add_entry(store, name, fd, &entry);
 	if (r == 0) {
 		entry->claimed = fd;
+		count_direct(store, entry);
 		return;
 	}
 	/* A second one under a name: whoever takes the first does without it. The manager has it, too. */
 	safe_close(fd);
 	if (r != -EEXIST)
 		store->claim_error = r;
+}
+
+/* A second one under a name has the same memory: its daemon was killed while it passed that one on. */
+static bool on_carried(void *arg, struct carried *carried, const char *name, int fd)
+{
+	struct manager_store *store = arg;
+	struct entry *entry;
+	int r = fdstore_is_name(name) ? add_entry(store, name, fd, &entry) : -EINVAL;
+
+	if (r == -ENOMEM)
+		store->claim_error = r;
+	if (r < 0)
+		return false;
+	entry->claimed = fd;
+	entry->carried = carried;
+	return true;
+}
+
+static int claim_all(struct manager_store *store)
+{
+	int r;
+
+	fdstore_claim(on_claim, store);
+	r = carriers_claimed(&store->carriers, on_carried, store);
+	return store->claim_error < 0 ? store->claim_error : r;
 }
 
 int manager_store_take(struct manager_store *store, const char *name)
@@ -302,10 +409,10 @@ unsigned int manager_store_discard_left(struct manager_store *store)
 	list_for_each_entry_safe(entry, tmp, &store->entries, link) {
 		if (entry->claimed < 0)
 			continue;
-		fdstore_drop(entry->name);
-		entry_free(store, entry);
+		remove_entry(store, entry);
 		n++;
 	}
+	manager_store_settle(store);
 	return n;
 }
 
@@ -349,16 +456,18 @@ int manager_store_new(unsigned int max_fds, struct manager_store **ret)
 {
 	_cleanup_(manager_store_freep) struct manager_store *store = calloc(1, sizeof(*store));
 	unsigned int most = fdstore_max();
+	int r;
 
 	if (!store)
 		return -ENOMEM;
 	list_init(&store->entries);
 	hash_init(&store->by_name);
+	carriers_init(&store->carriers);
 	/* One is the listener's. */
 	store->max = max_fds < most ? max_fds : most - (most > 0);
-	fdstore_claim(on_claim, store);
-	if (store->claim_error < 0)
-		return store->claim_error;
+	r = claim_all(store);
+	if (r < 0)
+		return r;
 	if (store->max == 0) {
 		manager_store_discard_left(store);
 		*ret = NULL;
@@ -378,6 +487,7 @@ struct manager_store *manager_store_free(struct manager_store *store)
 	store->porters = NULL;
 	list_for_each_entry_safe(entry, tmp, &store->entries, link)
 		entry_free(store, entry);
+	carriers_deinit(&store->carriers);
 	hash_deinit(&store->by_name);
 	free(store);
 	return NULL;

@@ -32,7 +32,10 @@ struct manager_store *manager_store_free(struct manager_store *store); /* closes
  * up; -EINVAL: no such name; others of the system. Waits for no file: what its close may do to the manager is for the caller to know.
  */
 int manager_store_put(struct manager_store *store, const char *name, int fd);
+/* The same for memory, of which there may be much: it costs the manager little. Anything but a memfd is put as above. */
+int manager_store_put_memory(struct manager_store *store, const char *name, int fd);
 void manager_store_remove(struct manager_store *store, const char *name); /* unknown names are fine */
+void manager_store_settle(struct manager_store *store); /* after some were removed: the manager lets go of memory, too */
 /* A claimed descriptor, now the caller's; the manager keeps it until it is removed. -ENOENT: none, or taken. */
 int manager_store_take(struct manager_store *store, const char *name);
 

@@ -68,8 +68,10 @@ struct save_ops {
 /* The service manager's store, which has the descriptors while no daemon runs. */
 struct save_store {
 	int (*put)(void *arg, const char *name, int fd); /* borrowed. -ENOSPC: no room for more */
+	int (*put_memory)(void *arg, const char *name, int fd); /* the same for memfds, of which there may be thousands */
 	unsigned int (*room)(void *arg); /* for how many more, as names usually are */
 	void (*remove)(void *arg, const char *name); /* also when there is none */
+	void (*settle)(void *arg); /* after the last of a row of removes */
 	int (*take)(void *arg, const char *name); /* of those that a former daemon put: the caller's. -ENOENT */
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A change of a kept session costs the same however much the session has: two sessions of one daemon, one with little and one with
- * thousands of objects, ask for the same by turns. Medians are compared, so that what else runs on the machine slows both.
+ * thousands of objects, ask for the same by turns. Medians are compared, so that what else runs on the machine slows both. The same
+ * for memory of which the service manager has much or little.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,19 +138,25 @@ static void measure(struct side *few, struct side *many, double ratios[N_STEPS])
 	}
 }
 
-TEST_TIMEOUT(a_change_costs_the_same_however_much_a_session_has, 120)
+static void allow_descriptors(void)
 {
 	struct rlimit files;
-	struct fixture_keeper keeper = {0};
-	double best[N_STEPS], ratios[N_STEPS];
-	bool good = false;
-	struct side few, many;
 
 	ASSERT_OK(getrlimit(RLIMIT_NOFILE, &files));
 	if (files.rlim_max < 4096)
 		test_skip("a process may not have 4096 descriptors");
 	files.rlim_cur = files.rlim_max;
 	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &files));
+}
+
+TEST_TIMEOUT(a_change_costs_the_same_however_much_a_session_has, 120)
+{
+	struct fixture_keeper keeper = {0};
+	double best[N_STEPS], ratios[N_STEPS];
+	bool good = false;
+	struct side few, many;
+
+	allow_descriptors();
 	fixture_keeper_start(&keeper, "--soft-nics=1", "--max-mrs=8192", NULL);
 	side_init(&few, &keeper, 0, FEW, 1, 1);
 	side_init(&many, &keeper, 1u << 20, MANY, BATCHES, ENTRIES);
@@ -169,4 +176,72 @@ TEST_TIMEOUT(a_change_costs_the_same_however_much_a_session_has, 120)
 	side_deinit(&few);
 	side_deinit(&many);
 	fixture_keeper_stop(&keeper);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------- */
+
+#define FEW_MEMORIES 32u
+#define ROWS 15u
+#define IN_A_ROW 32u
+
+/* Each region of a memory of its own. */
+static void reg_own(struct side *side)
+{
+	close(side->mem);
+	side->mem = raw_memfd(4096);
+	reg(side);
+}
+
+/* Changes in a row, and the manager's part of them: it answers once it has heard all. */
+static double time_own(struct side *side, struct fixture_keeper *keeper)
+{
+	uint64_t start = nsec_now();
+
+	for (unsigned int i = 0; i < IN_A_ROW; i++) {
+		reg_own(side);
+		dereg(side);
+	}
+	fixture_keeper_n_starts(keeper);
+	return (double)(nsec_now() - start) / 1e3 / IN_A_ROW;
+}
+
+static double measure_own(struct side sides[2], struct fixture_keeper keepers[2])
+{
+	static double usec[2][ROWS];
+	double a, b;
+
+	for (unsigned int i = 0; i < ROWS; i++)
+		for (unsigned int k = i; k < i + 2; k++)
+			usec[k % 2][i] = time_own(&sides[k % 2], &keepers[k % 2]);
+	a = median(usec[0], ROWS);
+	b = median(usec[1], ROWS);
+	printf("memory of its own: %7.1f us, where the manager has %u %7.1f us: %.2f\n", a, MANY, b, b / a);
+	return b / a;
+}
+
+TEST_TIMEOUT(memory_costs_the_same_however_much_the_manager_has, 120)
+{
+	struct fixture_keeper keepers[2] = {{0}, {0}};
+	struct side sides[2];
+	double best = 1e9;
+
+	allow_descriptors();
+	for (unsigned int k = 0; k < 2; k++) {
+		fixture_keeper_start(&keepers[k], "--soft-nics=1", "--max-mrs=8192", NULL);
+		side_init(&sides[k], &keepers[k], 0, 0, 0, 0);
+		for (unsigned int i = 0; i < (k ? MANY : FEW_MEMORIES); i++)
+			reg_own(&sides[k]);
+	}
+	for (unsigned int i = 0; i < TRIES && best > RATIO_LIMIT; i++) {
+		double ratio = measure_own(sides, keepers);
+
+		best = ratio < best ? ratio : best;
+	}
+	if (best > RATIO_LIMIT)
+		test_fail(TEST_WHERE, "memory costs %.2f times as much where the manager has much", best);
+	fixture_keeper_kill_daemon(&keepers[1]);
+	for (unsigned int k = 0; k < 2; k++) {
+		side_deinit(&sides[k]);
+		fixture_keeper_stop(&keepers[k]);
+	}
 }

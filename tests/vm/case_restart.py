@@ -268,6 +268,26 @@ def a_restart_of_the_service_keeps_sessions_and_their_waits(lab):
 
 
 @case(short=True)
+def memory_of_many_regions_outlives_daemons_and_costs_systemd_few_descriptors(lab):
+    node = lab.node(1)
+    said = '/run/vm-memories'
+    client = f'runuser -u alice -- {PROGRAMS}/vm-memories >{said} 2>&1; status=$?; cat {said}; exit $status'
+    with service(node, PATIENT):
+        node.run(f'rm -f {said}; systemctl start shmemd.service')
+        before = kept(node)
+        with node.background(client, limit=900) as ended:
+            eventually(lambda: '150 memories' in node.run(f'cat {said} || true').out, 'the client has its memory')
+            # 64 under names of their own, and two for sixteen of the others.
+            assert kept(node) - before < 100, (before, kept(node))
+            for _ in range(5):
+                kill(node)
+            node.run('systemctl restart shmemd.service; pkill -TERM -x vm-memories')
+            result = ended()
+            assert result.status == 0 and re.search(r'[1-9]\d* rounds', result.out), result
+        eventually(lambda: kept(node) == before, 'systemd keeps nothing of the session')
+
+
+@case(short=True)
 def state_of_an_unknown_version_ends_its_sessions_with_one_message(lab):
     node = lab.node(1)
     with service(node), waiting_client(node) as (_, ended):

@@ -105,7 +105,12 @@ static int take(void *arg, const char *name)
 	return fcntl(k->kept[i].fd, F_DUPFD_CLOEXEC, 3);
 }
 
-static const struct save_store store = {.put = put, .room = room, .remove = drop, .take = take};
+static void settle(void *arg)
+{
+}
+
+static const struct save_store store = {
+	.put = put, .put_memory = put, .room = room, .remove = drop, .settle = settle, .take = take};
 
 static void start(struct save_lab *k, uint64_t limit)
 {
