@@ -7,9 +7,8 @@
  * reality: here it gets every number of the victim, as if it had guessed all of them.
  *
  * The victim's latency is compared between slices in which the attacker waits and slices in which its attempts are
- * refused, in turn. Attempts are PAUSE_NSEC apart: what is measured is the cost of a refused attempt
- * to another user, not how two processes share a CPU (test-tenants floods). A slice is the median of its writes, and a median over
- * slices is compared, at best of ten rounds: other work on the machine comes and goes, interference by attempts does
+ * refused, in turn. Attempts are PAUSE_NSEC apart: what is measured is the cost of a refused attempt to another user,
+ * not how two processes share a CPU (test-tenants floods). A slice is the median of its writes, and a median over slices is compared, at best of ten rounds: other work on the machine comes and goes, interference by attempts does
  * not.
  */
 #include <sched.h>

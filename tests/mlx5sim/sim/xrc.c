@@ -3,7 +3,8 @@
  * XRC. A domain is opened by a file, and a process that opens the same file later has the same domain, of whatever process; without
  * a file no other process has it (Linux, ib_uverbs_open_xrcd). It ends with its last open, and keeps its file until then.
  *
- * A receiving QP belongs to its domain: the handles of its maker and of processes that opened it by its number are equal, and it goes with the last one. Its events go to all of them.
+ * A receiving QP belongs to its domain: the handles of its maker and of processes that opened it by its
+ * number are equal, and it goes with the last one. Its events go to all of them.
  */
 #include "tests/mlx5sim/sim/xrc.h"
 

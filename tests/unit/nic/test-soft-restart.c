@@ -469,8 +469,8 @@ static bool is_of_an_atomic(enum engine_step step)
 }
 
 /*
- * Only at steps of an atomic the outcome is unknown. The other NIC's thread is killed wherever it is, which may be at one of those: not time
- * after time.
+ * The outcome is unknown only at steps of an atomic. The other NIC's thread is killed wherever it is, which may be at one of those, but
+ * not time after time.
  */
 static bool is_known_in_the_end(enum engine_step step, unsigned int nth)
 {
