@@ -135,10 +135,10 @@ TEST(administrator_lists_and_kills_when_mappings_are_used_up)
 	struct scene s;
 
 	scene_init(&s);
-	s.lab.registry.quota.pools.n[QUOTA_MAPS] = 4;
+	s.lab.registry.quota.pools.n[QUOTA_MAPS] = 2 * SESSION_MAPS;
 	hog_init(&s);
 	hog_init(&s);
-	ASSERT_EQ(s.lab.registry.quota.total.n[QUOTA_MAPS], 4);
+	ASSERT_EQ(s.lab.registry.quota.total.n[QUOTA_MAPS], 2 * SESSION_MAPS);
 	list_and_kill(&s);
 	scene_deinit(&s);
 }
