@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory of RC QPs and of a session with dynamic connections, on mlx5 NICs: after minus before, of the daemon, of this
- * process, and of what is registered. The simulator's own is nobody's.
+ * process, and of what is registered. The simulator's own memory does not count.
  */
 #include "bench-mlx5.h"
 
@@ -24,7 +24,7 @@ struct memory {
 };
 
 /*
- * Programs and libraries are shared with whoever else runs. Registered memory is counted where it was registered: all
+ * Other processes share programs and libraries. Registered memory is counted where it was registered: all
  * of it is pinned, though no page of it may have been touched. A doorbell page is the device's.
  */
 static bool counts(const char *name)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of bench-mlx5 share. They return false when something could not be done, and have said what. */
+/* Shared by the parts of bench-mlx5. They return false when something could not be done, after printing it. */
 #ifndef SHMEMD_BENCH_MLX5_H
 #define SHMEMD_BENCH_MLX5_H
 
 #include "bench.h"
 
-/* Commands are those that the simulator counts for mlx5_0, whoever sent them. */
+/* Commands are those that the simulator counts for mlx5_0, of all processes. */
 struct bench_mark {
 	uint64_t nsec, commands;
 };

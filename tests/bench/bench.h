@@ -30,7 +30,7 @@ struct bench_row {
 };
 
 /*
- * One run of a latency is many short slices, of which the median counts: a slice in which somebody else had the CPU says
+ * One run of a latency is many short slices, of which the median counts: a slice in which another process had the CPU says
  * nothing about ours. `slice` returns nsec for each operation, or a negative number.
  */
 #define BENCH_SLICES 101

@@ -261,7 +261,7 @@ static bool has_request_cqe(const struct shmd_cqe *cqe)
 	return __atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE) == SHMD_CQE_REQ << 4;
 }
 
-/* Nobody consumes: CQEs that were not taken must stay, and the QP must end instead. */
+/* No client consumes: CQEs that were not taken must stay, and the QP must end instead. */
 static void overrun(struct conf *c)
 {
 	struct shmd_cqe *ring = (void *)(uintptr_t)c->a->dev->cq_addr;

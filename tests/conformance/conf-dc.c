@@ -447,7 +447,7 @@ TEST(conf_dc_addresses_resolve_in_bulk)
 	each_variant(many, &patient);
 }
 
-/* What RC QPs are asked is refused of DCIs, and the other way round. */
+/* DCIs refuse requests for RC QPs, and the other way round. */
 static void misuse(struct world *w)
 {
 	struct end *end = &w->ends[0];

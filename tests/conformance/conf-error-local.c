@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the requester finds wrong by itself: malformed WQEs and bad local memory. Nothing reaches the peer. */
+/* Errors that the requester finds by itself: malformed WQEs and bad local memory. Nothing reaches the peer. */
 #include "tests/conformance/conf.h"
 
 #include <string.h>

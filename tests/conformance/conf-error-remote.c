@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the peer refuses: keys, ranges, rights of region and QP, alignment. The target's memory stays as it was. */
+/* Errors that the peer reports: keys, ranges, rights of region and QP, alignment. The target's memory stays as it was. */
 #include "tests/conformance/conf.h"
 
 #include <string.h>

@@ -407,7 +407,7 @@ static void error_is_told(struct conf *c, size_t arg)
 	conf_wqe_raddr(&w, (uintptr_t)c->tgt.mem.addr, c->ini.mem.rkey_be);
 	conf_wqe_data(&w, (uintptr_t)c->ini.mem.addr, 8, c->ini.mem.lkey_be);
 	conf_expect_error(c->a, conf_run(c->a, &w), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
-	/* The CQE may come a moment earlier; who asks for the state finds it told. */
+	/* The CQE may come a moment earlier; a query finds it reported. */
 	ASSERT_EQ(conf_query(c->a).state, SHMD_QP_ERR);
 	ASSERT_EQ(conf_query(c->b).state, SHMD_QP_ERR);
 	ASSERT_EQ(error_word(c->a), SHMD_SYNDROME_REMOTE_ACCESS_ERR);

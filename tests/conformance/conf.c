@@ -225,7 +225,7 @@ void conf_open(struct conf *c, const struct conf_attr *attr)
 		conf_connect(c);
 }
 
-/* A retry where nothing can be lost is an acknowledgement that nobody asked for: milliseconds of waiting. */
+/* A retry although nothing can be lost means that no acknowledgement was requested: milliseconds of waiting. */
 void conf_port_set(struct conf *c, const struct conf_side *side, bool up)
 {
 	struct shmd_client_attr attr = {.socket_path = conf_daemon_socket(), .role = SHMD_ROLE_CONTROL};

@@ -108,7 +108,7 @@ struct conf_attr {
 	bool ordinary_cq; /* else collapsed */
 	bool unconnected; /* leave all QPs in RST */
 	bool one_session; /* both sides are the same session */
-	bool gpu_driven; /* doorbells wake nobody */
+	bool gpu_driven; /* doorbells wake no thread */
 	bool own_queue_mem; /* rings lie in memory of the client's */
 	uint32_t sq_wqebbs; /* 0: 64 */
 	uint32_t rq_wqes; /* 0: none */
@@ -242,7 +242,7 @@ struct conf_cqe {
 	uint32_t imm;
 };
 
-/* The next CQE of an ordinary send CQ, or the newest of a collapsed one if nobody has seen it yet. */
+/* The next CQE of an ordinary send CQ, or the newest of a collapsed one if it is still unread. */
 bool conf_poll(struct conf_qp *qp, struct conf_cqe *ret_cqe);
 /* Until WQE `index` has completed or an error CQE has come; returns that CQE. */
 struct conf_cqe conf_wait_at(const char *where, struct conf_qp *qp, uint16_t index);

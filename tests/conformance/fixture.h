@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the fixture's own files share, and tests that start processes; others use conf.h alone. */
+/* Shared by the fixture's own files and by tests that start processes; others use conf.h alone. */
 #ifndef TESTS_CONFORMANCE_FIXTURE_H
 #define TESTS_CONFORMANCE_FIXTURE_H
 

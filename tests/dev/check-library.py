@@ -17,7 +17,7 @@ import cubin  # noqa: E402
 KERNEL = 'shmd_kernel_plain'
 DECLARATION = re.compile(r'^SHMDI_API [\w ]+?\b(shmd_dev_\w+)\(', re.M)
 
-# Of 65536 registers for each of 1024 threads.
+# An SM has 65536 registers for 1024 threads.
 REGISTERS_MAX = 64
 
 

@@ -87,7 +87,7 @@ struct mini_nic {
 #define MINI_NIC_BAD_OVERRUN 0x8u /* no room in the CQ */
 #define MINI_NIC_BAD_WIDE_CQE 0x10u /* a WQE of several WQEBBs asked for a CQE */
 #define MINI_NIC_BAD_LENGTH 0x20u
-#define MINI_NIC_BAD_AV 0x40u /* nobody's address vector */
+#define MINI_NIC_BAD_AV 0x40u /* no address vector that a client wrote */
 #define MINI_NIC_BAD_ATOMIC 0x80u /* one that this NIC lacks */
 
 struct mini_nic *mini_nic_new(const struct mini_nic_attr *attr);

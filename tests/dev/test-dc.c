@@ -404,7 +404,7 @@ static void room(struct mini_nic *nic)
 
 	nic->qp.post_timeout_nsec = 3 * MSEC;
 	mini_nic_set(&nic->stalled, 1);
-	/* 21 posts of three WQEBBs; the last WQEBB of the ring is no use to another. */
+	/* 21 posts of three WQEBBs; the last WQEBB of the ring has no room for another. */
 	for (i = 0; i < 21; i++)
 		ASSERT_EQ(put_word(nic, i % N_PEERS, i), SHMD_DEV_OK);
 	ASSERT_EQ(put_word(nic, 0, 99), SHMD_DEV_TIMEOUT);

@@ -567,7 +567,7 @@ TEST(an_error_cqe_ends_every_wait)
 	each_mode(error);
 }
 
-/* A wait on a word that nobody will write ends with the QP, although nobody else looks at the CQ. */
+/* A wait on a word that stays unwritten ends with the QP, although no other thread looks at the CQ. */
 static void error_while_waiting_for_a_word(struct mini_nic *nic)
 {
 	mini_nic_set(&nic->fail_syndrome, SHMD_SYNDROME_REMOTE_OP_ERR);

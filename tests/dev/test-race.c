@@ -288,7 +288,7 @@ static void *race_mixed(void *arg)
 	int i;
 
 	for (i = 0; i < r->n_rounds; i++) {
-		/* Nobody is in the middle of a post then, and the first of the next round finds the queue so. */
+		/* No thread is in the middle of a post then, and the first of the next round finds the queue so. */
 		if (r->barrier && i % 8 == 0)
 			pthread_barrier_wait(r->barrier);
 		post_held(r, i);
@@ -332,7 +332,7 @@ static void race_mixed_on(const struct mini_nic_attr *attr)
 		n_queued += racers[i].n_queued;
 	}
 	printf("# %llu posts held the lock, %llu queued\n", (unsigned long long)n_held, (unsigned long long)n_queued);
-	/* Both ways were taken; and who is alone holds it always, whatever went before. */
+	/* Both ways were taken; and a thread that is alone always holds it, whatever went before. */
 	ASSERT_GE(n_held, (uint64_t)n_rounds / 16);
 	ASSERT_GE(n_queued, 10u);
 	race_mixed(&alone);

@@ -8,7 +8,7 @@
 #define WQE_CASE_MAX_BYTES 128u
 #define WQE_CASE_QPN 0x9a8b7cu
 
-/* Where a WQE of a DCI goes. */
+/* The target of a WQE of a DCI. */
 struct wqe_case_av {
 	uint64_t dc_key;
 	uint32_t dctn;

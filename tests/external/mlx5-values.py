@@ -16,7 +16,7 @@ KINDS = ('CREATE_CQ', 'CREATE_QP', 'RST2INIT_QP', 'INIT2RTR_QP', 'RTR2RTS_QP', '
 HEAD = re.compile(r'(\S+) in, \d+ bytes$')
 FIELD = re.compile(r'  0x[0-9a-f]+/\d+\s+(\S.*\S) = (\S+)$')
 
-# Which object, and where things lie: everybody has other ones.
+# Which object, and where things lie: every program has others.
 NUMBERS = {
     'QPN', 'QPC.PD', 'QPC.UAR_PAGE', 'CQC.UAR_PAGE', 'QPC.CQN_SND', 'QPC.CQN_RCV', 'QPC.DBR_ADDR', 'CQC.DBR_ADDR',
     'QPC.DBR_UMEM_ID', 'CQC.DBR_UMEM_ID', 'UMEM_ID', 'UMEM_OFFSET', 'CQC.EQN', 'QPC.REMOTE_QPN', 'QPC.PATH.RGID', 'QPC.PATH.RMAC',

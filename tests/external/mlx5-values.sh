@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What the mlx5 backend sets in firmware commands, beside what UCX and rdma-core's tests set in theirs on the same simulated NICs.
+# Values that the mlx5 backend sets in firmware commands, beside those that
+# UCX and rdma-core's tests set in theirs on the same simulated NICs.
 # usage: mlx5-values.sh MLX5SIM [--write]
 set -euo pipefail
 
@@ -23,7 +24,7 @@ wanted=$(sed -n 's/^# UCX //p' "$expected" 2>/dev/null || true)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 export tmp UCX_MEM_MMAP_HOOK_MODE=none UCX_RC_MLX5_SRQ_TOPO=list UCX_DC_MLX5_SRQ_TOPO=list UCX_LOG_LEVEL=error
-# A port that somebody else took is another try; the server says nothing when it listens.
+# If another process has the port, the script tries the next one; the server says nothing when it listens.
 pair() {
     local try port server
     for try in 1 2 3 4 5; do

@@ -102,7 +102,7 @@ KERNEL via_ibgda_quiet(void)
 }
 
 #ifdef __CUDA_ARCH__
-/* Where their writers put a WQE: its WQEBB and the next. On RC a write and an add take one each. */
+/* The place where their writers put a WQE: its WQEBB and the next. On RC a write and an add take one each. */
 static __device__ __forceinline__ void find_slots(theirs_qp *qp, uint64_t index, void **slots)
 {
 	slots[0] = ibgda_get_wqe_ptr(qp, (uint16_t)index);

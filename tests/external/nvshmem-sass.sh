@@ -25,7 +25,7 @@ version() {
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
-# One compiler run for each side, the same flags. What NVSHMEM's macro does is put its device code into this unit
+# One compiler run for each side, the same flags. NVSHMEM's macro puts its device code into this unit
 # instead of taking it, compiled by its vendor, from libnvshmem_device.a.
 nvcc $flags -I "$here/../../kernels/include" -Xptxas -v -cubin -o "$out/ours.cubin" \
 	"$here/nvshmem-sass-ours.cu" >"$out/ours.log" 2>&1 || { cat "$out/ours.log" >&2; exit 1; }

@@ -181,7 +181,7 @@ static void raw_control(struct pair *pair, int type, const int *ints, unsigned i
 	sendmsg(pair->raw.sock, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* 17 fit the control buffer beside the credentials that nobody sent; 40 are cut off by the kernel. */
+/* 17 fit the control buffer beside the credentials that the kernel adds; 40 are cut off by the kernel. */
 static void many_fds(struct program *p, struct pair *pair, uint8_t kind)
 {
 	int fds[MANY_FDS], fd = make_fd(p, 0x40u + (kind >> 3));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the client of fuzz-engine writes into its queues; see fuzz-engine.c. */
+/* The client of fuzz-engine: the bytes that it writes into its queues; see fuzz-engine.c. */
 #include <endian.h>
 #include <string.h>
 
@@ -84,7 +84,7 @@ static unsigned int put_av(struct lab *lab, uint8_t *wqe, const struct side *pee
 	return 4;
 }
 
-/* What XRC and raw packets have behind the control segment. Returns the units of the WQE. */
+/* Segments of XRC and raw packets behind the control segment. Returns the units of the WQE. */
 static unsigned int insert_segment(struct lab *lab, uint8_t *wqe, unsigned int ds)
 {
 	if (wqe[3] == SHMD_OPCODE_NOP || (!is_xrc(lab) && lab->type != ENGINE_QP_RAW))

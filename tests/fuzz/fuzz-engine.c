@@ -182,7 +182,7 @@ bool is_xrc(const struct lab *lab)
 
 #define XRC_DOMAIN 1u
 
-/* Its doorbell record is the word that the QP does not use. Of XRC, the first side's is of another domain. */
+/* Its doorbell record is the word that the QP does not use. With XRC, the first side's is of another domain. */
 static void create_srq(struct lab *lab, struct side *side)
 {
 	struct engine_srq_attr attr = {

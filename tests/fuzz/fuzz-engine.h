@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of fuzz-engine share: the laboratory, and what its client writes. */
+/* Shared by the files of fuzz-engine: the laboratory, and what its client writes. */
 #ifndef TESTS_FUZZ_ENGINE_H
 #define TESTS_FUZZ_ENGINE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A machine and its map, held to what topo.h says of them. */
+/* A machine and its map, judged by the promises of topo.h. */
 #include "tests/fuzz/fuzz-topology.h"
 
 #include <string.h>

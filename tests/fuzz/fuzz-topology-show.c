@@ -35,7 +35,7 @@ static void page_close(struct page *page)
 
 /* ---- reasons ------------------------------------------------------------------------------------------------------- */
 
-/* Whoever it speaks of is there. Only for words without names, which may say what they like. */
+/* Every device that the text names is there. Only for words without names, which may say what they like. */
 static void judge_numbers(const struct topo *topo, const char *text)
 {
 	for (const char *at = strstr(text, "GPU"); at; at = strstr(at + 3, "GPU"))
@@ -154,7 +154,7 @@ static void judge_gids_again(const struct topo_nic *nic, const struct topo_nic *
 	}
 }
 
-/* Where the map may not show that something was lost. */
+/* Whether the map may hide that something was lost. */
 static void judge_nic_again(const struct topo_nic *nic, const struct topo_nic *again)
 {
 	assert_bug(strcmp(nic->seen.netdev, again->seen.netdev) == 0 && strcmp(nic->seen.bond, again->seen.bond) == 0);
@@ -173,7 +173,7 @@ static void judge_nic_again(const struct topo_nic *nic, const struct topo_nic *a
 	judge_gids_again(nic, again);
 }
 
-/* Whoever has no name has its address, and both are in the text: so it says who is who. */
+/* A device without a name is shown by its address. The text has both, so it identifies every device. */
 void judge_dump(const struct topo *topo, const struct topo_policy *policy, const struct topo_map *map)
 {
 	static struct topo_map map_again;

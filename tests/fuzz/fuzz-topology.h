@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What fuzz-topology holds a machine to. Each ends the program where a promise of daemon/topo/topo.h is broken. */
+/* The judges of fuzz-topology. Each ends the program if a promise of daemon/topo/topo.h is broken. */
 #ifndef SHMD_TESTS_FUZZ_TOPOLOGY_H
 #define SHMD_TESTS_FUZZ_TOPOLOGY_H
 

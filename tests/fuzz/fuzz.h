@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What harnesses define for libFuzzer, and what it offers them. corpus-main.c calls the first on files. */
+/* Functions that harnesses define for libFuzzer, and those that it offers them. corpus-main.c calls the first on files. */
 #ifndef SHMD_TESTS_FUZZ_FUZZ_H
 #define SHMD_TESTS_FUZZ_FUZZ_H
 

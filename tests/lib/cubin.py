@@ -10,7 +10,7 @@ OPCODE_NOP = 0x918
 SECTION_WITHOUT_BYTES = 8
 SYMBOL_FUNCTION = 2
 
-# Of .nv.info: the format with a size, and the record {symbol, registers}.
+# In .nv.info: the format with a size, and the record {symbol, registers}.
 INFO_SIZED = 4
 INFO_REGISTERS = 0x2f
 

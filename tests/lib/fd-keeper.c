@@ -188,7 +188,7 @@ static void obey(struct told *told)
 	unsigned int taken = 0;
 
 	name_in(told, name, sizeof(name));
-	/* Nobody but the daemon itself is listened to. */
+	/* The keeper listens to the daemon alone. */
 	if (told->pid == keeper.pid) {
 		if (has_line(told, "READY=1"))
 			keeper.ready = true;

@@ -32,7 +32,7 @@ void fixture_daemon_stop(struct fixture_daemon *daemon);
 /* SIGKILL. Removes the folder. */
 void fixture_daemon_kill(struct fixture_daemon *daemon);
 
-/* The folder alone, and the paths in it, for who starts the daemon in another way. */
+/* The folder alone, and the paths in it, for tests that start the daemon in another way. */
 void fixture_daemon_make_folder(struct fixture_daemon *daemon);
 
 /* Is the daemon there and answering? Fails the test otherwise. */

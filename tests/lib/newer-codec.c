@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A peer of a later version: every message it sends carries, at every depth, fields that nobody knows.
+ * A peer of a later version: every message it sends carries, at every depth, fields that this version does not know.
  *
  * Linked with -Wl,--wrap=msg_encode into a daemon or a library. Fields are added as far as the packet has room.
  */

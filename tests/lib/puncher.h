@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes that punch holes into a memfd for as long as they can: whoever touches a page of it meanwhile sleeps in the kernel.
+ * Processes that punch holes into a memfd for as long as they can: a thread that touches a page of it meanwhile
+ * sleeps in the kernel.
  *
  * One of them has the least of all priorities and shares its CPU with others that never sleep, so a hole that takes it
  * milliseconds takes seconds; another one fills the memory again. No privileges are needed.

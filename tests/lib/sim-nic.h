@@ -3,8 +3,8 @@
 #define SHMD_TESTS_LIB_SIM_NIC_H
 
 /*
- * A test's commands to the simulated ConnectX that it runs on (tests/mlx5sim). Without one the test is skipped: nobody pulls
- * out a real NIC, counts its commands, or has it kill who uses it.
+ * A test's commands to the simulated ConnectX that it runs on (tests/mlx5sim). Without one the test is skipped: a test
+ * cannot pull out a real NIC, count its commands, or make it kill its user.
  */
 
 #include <stdbool.h>
@@ -16,9 +16,9 @@ void sim_nic_happen(const char *what);
 /* Commands that the firmware of this device was asked so far. */
 uint64_t sim_nic_commands(unsigned int nic);
 
-/* SIGKILL for who sends the n-th one from now on, once it is carried out; 0: nobody. */
+/* SIGKILL for the process that sends the n-th one from now on, once it is carried out; 0: for none. */
 void sim_nic_kill_after(unsigned int nic, uint64_t n);
-/* Nobody any more. True: somebody was killed already, or is this moment. */
+/* Cancels that. True: a process was killed already, or is this moment. */
 bool sim_nic_kill_over(unsigned int nic);
 
 /* Waits until so many contexts of this device are open: those of a process that was killed go a moment later. */

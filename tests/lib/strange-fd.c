@@ -57,7 +57,7 @@ static int new_pipe(unsigned int which)
 	return pipe2(fds, O_CLOEXEC) < 0 ? -1 : one_end(fds, which);
 }
 
-/* Nobody ever writes into it: its writing end would be one descriptor more, so it is its own writer. */
+/* No process ever writes into it: its writing end would be one descriptor more, so it is its own writer. */
 static int new_silent_pipe(void)
 {
 	char path[64];

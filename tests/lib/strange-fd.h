@@ -22,7 +22,7 @@ enum strange_fd {
 	STRANGE_PATH, /* O_PATH: nothing can be done with it */
 	STRANGE_NULL,
 	STRANGE_ZERO,
-	STRANGE_PIPE, /* the end that writes; nobody reads */
+	STRANGE_PIPE, /* the writing end; the other is never read */
 	STRANGE_PIPE_READ, /* never readable */
 	STRANGE_SOCKET, /* of a pair whose other end is closed */
 	STRANGE_TCP,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A folder that looks like sysfs to who looks for RDMA devices. */
+/* A folder that looks like sysfs to a program that looks for RDMA devices. */
 #ifndef SHMD_TESTS_SYSFS_TREE_H
 #define SHMD_TESTS_SYSFS_TREE_H
 
@@ -11,7 +11,7 @@ struct sysfs_tree {
 
 void sysfs_tree_init(struct sysfs_tree *tree); /* has no RDMA */
 void sysfs_tree_deinit(struct sysfs_tree *tree);
-/* A file and the folders above it; `path` begins below the root. Whoever reads it finds the old text or the new one. */
+/* A file and the folders above it; `path` begins below the root. A reader finds the old text or the new one. */
 void sysfs_tree_put(const struct sysfs_tree *tree, const char *path, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void sysfs_tree_link(const struct sysfs_tree *tree, const char *path, const char *target);

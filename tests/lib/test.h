@@ -54,7 +54,7 @@ void test_fail(const char *where, const char *fmt, ...)
 	__attribute__((noreturn, format(printf, 2, 3)));
 
 /*
- * How long to wait for what others do, where the length is no guarantee: a minute, and four where a test may take four times as
+ * How long to wait for other processes if the length is no guarantee: a minute, and four where a test may take four times as
  * long.
  */
 uint64_t test_patience_nsec(void);

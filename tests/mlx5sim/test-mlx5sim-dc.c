@@ -388,7 +388,7 @@ TEST(cq_is_resized_with_completions_in_it)
 	sides_deinit(sides);
 }
 
-/* Nobody waits for the completions before the command that they refuse. */
+/* The test does not wait for the completions before the command that they refuse. */
 TEST(cq_is_not_resized_below_what_was_posted_before)
 {
 	struct side sides[2];

@@ -506,7 +506,7 @@ TEST(regions_of_either_kind_are_made_by_the_newer_method)
 		ASSERT_EQ(data_of(&ends[1])[of_fd * 0x1000 + 8], 1);
 		ASSERT_EQ(dereg(pd, attrs[0].data), 0);
 	}
-	/* Where nobody may read another process's memory there is no paging. */
+	/* If no process may read another one's memory there is no paging. */
 	r = reg(pd, -1, (uintptr_t)data_of(&ends[1]), IBV_ACCESS_ON_DEMAND, attrs);
 	ASSERT(r == EPERM || (r == 0 && dereg(pd, attrs[0].data) == 0));
 	ASSERT_EQ(reg(pd, -1, (uintptr_t)data_of(&ends[1]), IBV_ACCESS_REMOTE_WRITE, attrs), EINVAL);

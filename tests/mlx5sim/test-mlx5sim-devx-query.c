@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be asked by firmware commands, through libmlx5's DEVX. Runs under mlx5sim with two devices. */
+/* Queries by firmware commands, through libmlx5's DEVX. Runs under mlx5sim with two devices. */
 #include "tests/lib/sim-nic.h"
 #include "tests/mlx5sim/devx.h"
 
@@ -216,7 +216,7 @@ TEST(a_set_of_counters_is_named_on_the_way_to_init)
 	put(cmd.in, 0x48, 24, end.qpn);
 	ASSERT_EQ(mlx5dv_devx_obj_query(end.qp, cmd.in, 0x10, cmd.out, 0x110), 0);
 	ASSERT_EQ(get(cmd.out, QPC + 0x60, 8), 0);
-	/* Nobody uses it. */
+	/* No QP uses it. */
 	destroy(counters);
 	end_deinit(&end);
 }

@@ -215,7 +215,7 @@ TEST(key_of_keys_that_makes_no_sense_is_refused)
 	end_deinit(&end);
 }
 
-/* The command does not check the path's destination: hardware sends, and nobody answers. */
+/* The command does not check the path's destination: hardware sends, and gets no answer. */
 TEST(path_that_leads_nowhere_is_found_out_by_retries)
 {
 	for (int kind = 0; kind < 2; kind++) {
@@ -644,7 +644,7 @@ TEST(umem_of_a_dmabuf_begins_at_its_offset)
 	memset(end.memory + DATA_AT, 7, DATA_BYTES);
 	cq = create(end.context, &cmd);
 	ASSERT(cq);
-	/* Nobody but its maker fills a ring. */
+	/* Only its maker fills a ring. */
 	ASSERT_EQ(end.memory[DATA_AT + 0xfff], 7);
 	ASSERT_EQ(end.memory[DATA_AT + 0x1000 + 63], 7);
 	ASSERT_EQ(end.memory[DATA_AT + 0x1000 + 64], 0xb4);

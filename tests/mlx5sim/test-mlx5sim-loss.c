@@ -63,7 +63,7 @@ TEST(lost_device_tells_its_contexts_answers_eio_and_returns_as_new)
 	post_rdma(&ends[1], WQE_WRITE, DATA_IOVA, ends[0].key, 8);
 	ASSERT_EQ(n_devices(), 1);
 	ASSERT_EQ(ibv_query_port(ends[0].context, 1, &port), 0);
-	/* Nobody answers the other end. */
+	/* The other end gets no answer. */
 	begin(&cmd, OP_2RST, 0x10, 0x10);
 	put(cmd.in, 0x48, 24, ends[0].qpn);
 	ASSERT_EQ(modify(&ends[0], &cmd), 0);

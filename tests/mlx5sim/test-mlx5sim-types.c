@@ -29,7 +29,7 @@ TEST(uc_writes_and_sends_and_drops_what_has_no_receive)
 	ASSERT(a && b);
 	connect_to(a, &sides[1], b->qp_num);
 	connect_to(b, &sides[0], a->qp_num);
-	/* Nobody waits for it; the sender cannot tell. */
+	/* No receive waits for it; the sender cannot know. */
 	ASSERT_EQ(send_bytes(&sides[0], a, 3000), IBV_WC_SUCCESS);
 	post_recv(&sides[1], b, NULL, 4);
 	memset(sides[0].memory, 0x5a, 1500);
@@ -276,7 +276,7 @@ TEST(srq_limit_is_one_event_for_each_arming)
 	ASSERT_EQ(poll(&pfd, 1, 0), 0);
 	ASSERT_EQ(ibv_query_srq(s.srq, &attr), 0);
 	ASSERT_EQ(attr.srq_limit, 0);
-	/* One that nobody reads does not keep the SRQ. */
+	/* An unread event does not keep the SRQ. */
 	attr.srq_limit = 3;
 	ASSERT_EQ(ibv_modify_srq(s.srq, &attr, IBV_SRQ_LIMIT), 0);
 	ASSERT_EQ(poll(&pfd, 1, 5000), 1);

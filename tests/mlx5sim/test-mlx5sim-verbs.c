@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a simulated device enforces, asked through libibverbs. Runs under mlx5sim with two devices. */
+/* Rules that a simulated device enforces, seen through libibverbs. Runs under mlx5sim with two devices. */
 #include "tests/lib/test.h"
 
 #include <endian.h>
@@ -430,7 +430,7 @@ TEST(each_arming_has_one_event)
 		ASSERT_EQ(plain(ends, IBV_WR_RDMA_WRITE), IBV_WC_SUCCESS);
 		ASSERT_EQ(poll(&pfd, 1, i ? 0 : 20), 0);
 	}
-	/* One that nobody reads does not keep the CQ. */
+	/* An unread event does not keep the CQ. */
 	ASSERT_EQ(ibv_req_notify_cq(ends[0].cq, 0), 0);
 	ASSERT_EQ(plain(ends, IBV_WR_RDMA_WRITE), IBV_WC_SUCCESS);
 	ASSERT_EQ(poll(&pfd, 1, 5000), 1);

@@ -58,7 +58,7 @@ pair_once() { # pair_once TRY PROGRAM DEVICE DEVICE OPTION...
     wait $pid || return 1
 }
 
-# Run inside the simulator. A port that somebody else took is another try.
+# Run inside the simulator. If another process has the port, the script tries the next one.
 pair() {
     local try status=0
     for try in 1 2 3 4 5; do

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the discovery of a machine takes from libibverbs and libmlx5 by declarations of its own, judged by the real ones. */
+/* Facts that the discovery of a machine takes from libibverbs and libmlx5 by declarations of its own, judged by the real ones. */
 #include <string.h>
 
 #include <infiniband/mlx5dv.h>

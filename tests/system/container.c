@@ -21,7 +21,7 @@
 
 #include "tests/lib/test.h"
 
-#define ORDINARY_ID 54321u /* nobody's on a usual machine */
+#define ORDINARY_ID 54321u /* free on a usual machine */
 #define ROOT_BYTES "mode=0755,size=256m"
 #define NAMESPACES                                                                                \
 	(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
@@ -78,7 +78,7 @@ static void write_text(const char *path, const char *text)
 	close(fd);
 }
 
-/* Root in there is this user, and nobody else exists. */
+/* Root in there is this user, and no other user exists. */
 static void map_user(uid_t uid, gid_t gid)
 {
 	char text[64];
@@ -137,7 +137,7 @@ static void bind_socket(const char *root, const char *path)
 	ASSERT_OK(mount(path, inside, NULL, MS_BIND, NULL));
 }
 
-/* `root` is a folder that everybody may enter; files are open already, since their folders may be closed to this user. */
+/* `root` is a folder that all users may enter; files are open already, since their folders may be closed to this user. */
 static void enter_root(const char *root, const struct container_attr *attr, const int *fds)
 {
 	ASSERT_OK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));

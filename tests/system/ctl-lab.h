@@ -32,7 +32,7 @@ void ctl_read_more(int out);
 
 /* A copy with a "#" for the value behind each of the keys of JSON. To be freed. */
 char *ctl_masked(const char *json, const char *const *keys);
-/* All that "list" says of sessions, qps, mrs and nics, as JSON, so masked. To be freed. */
+/* All that "list" shows of sessions, qps, mrs and nics, as JSON, so masked. To be freed. */
 char *ctl_lists(const char *const *keys);
 
 /* ctl_text has all of them. */

@@ -22,7 +22,7 @@ static void fail_on_purpose(struct lab_side *side)
 
 /*
  * An RDMA write with inline data and a nop: both written, the first announced in the dbrec. The QP is stopped before where that can be
- * done, since the soft NIC looks into the dbrecs of a QP that somebody asks it about; others look when they are rung.
+ * done, since the soft NIC looks into the dbrecs of a QP that a client asks about; others look when they are rung.
  */
 static void leave_work_behind(struct lab_side *side)
 {

@@ -54,7 +54,7 @@ mount_copy() { # mount_copy LOWER: the copy is $scratch/root, what is changed in
     [ -x "$scratch/root/usr/bin/env" ] && [ -e "$scratch/root/var/lib/dpkg/status" ]
 }
 
-judge() { # judge LOWER PATH: says what is no longer as it was below
+judge() { # judge LOWER PATH: prints differences from the tree below
     local new=$scratch/upper/$2 old=$1/$2
     if [ -L "$new" ]; then
         [ "$(readlink "$new")" = "$(readlink "$old")" ] || echo "changed: $2"

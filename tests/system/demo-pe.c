@@ -254,7 +254,7 @@ static bool phase_get(struct demo_pe *pe)
 	return demo_pe_barrier(pe) && demo_hot_step(pe);
 }
 
-/* Counter 0 by fetching adds of 8 bytes, counter 1 by adds of 4 bytes whose result nobody wants. */
+/* Counter 0 by fetching adds of 8 bytes, counter 1 by adds of 4 bytes whose result is not fetched. */
 static bool count_on(struct demo_pe *pe, unsigned int peer, uint64_t *latencies)
 {
 	const struct shmd_dev_amo one = shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 1);

@@ -54,7 +54,7 @@ struct demo_shared {
 	uint32_t lacks; /* SHMD_ATOMIC_* that the NIC of some PE lacks; complete after the first barrier */
 	uint64_t wait_nsec; /* of each wait on the CPU; DEMO_WAIT_NSEC */
 	uint64_t request_nsec; /* of each request; 0: what the library waits by itself */
-	uint32_t failed; /* 1: somebody gave up, so must all */
+	uint32_t failed; /* 1: one PE gave up, so must all */
 	uint32_t arrived, generation; /* barrier */
 	uint8_t seen[DEMO_MAX_PES][DEMO_MAX_PES * DEMO_FETCH_ADDS]; /* fetched values: each only once */
 	struct demo_pe_info pes[DEMO_MAX_PES];
@@ -81,7 +81,7 @@ struct demo_shared *demo_shared_new(unsigned int n_pes);
 /* One try with a plain sentence is better than n_pes of them. */
 bool demo_daemon_answers(const char *program);
 
-/* Wait until all PEs are here. False when somebody failed or the time is up. */
+/* Wait until all PEs are here. False when a PE failed or the time is up. */
 bool demo_barrier(struct demo_shared *shared);
 
 /* A process for a PE, as from fork(); it dies with its parent. */
@@ -106,14 +106,14 @@ bool demo_read_counters(struct demo_pe *pe);
 void demo_fill(uint8_t *at, uint32_t bytes, unsigned int pe, uint32_t salt);
 bool demo_verify(struct demo_pe *pe, uint32_t offset, uint32_t bytes, unsigned int from, uint32_t salt);
 uint64_t demo_median(uint64_t *values, unsigned int n);
-/* A fetched value that somebody else fetched too, or one out of range, is an error. */
+/* A fetched value that another PE fetched too, or one out of range, is an error. */
 bool demo_claim(struct demo_pe *pe, unsigned int peer, uint64_t old);
-/* After everybody's fetch-adds of 1 to the first and adds of 3 to the second, where NICs have those of 4 bytes. */
+/* After the fetch-adds of all PEs, of 1 to the first and adds of 3 to the second, where NICs have those of 4 bytes. */
 bool demo_check_counters(struct demo_pe *pe, uint32_t offset, uint32_t offset32);
 
 /* Let the busiest peers of a PE's DCI have QPs of their own, if the command line asks for it. */
 bool demo_hot_open(struct demo_pe *pe);
-/* All PEs together, with nothing awaited: who is hot goes to RC, who has cooled back to DC. */
+/* All PEs together, with nothing awaited: hot peers go to RC, cooled ones back to DC. */
 bool demo_hot_step(struct demo_pe *pe);
 
 /* One PE from start to end, in the process that calls it. False after any failure. */

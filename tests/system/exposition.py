@@ -6,7 +6,7 @@ NAME = re.compile(r'[a-z][a-z0-9_]*')
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"')
 VALUE = re.compile(r'\d+(\.\d+)?')
 ESCAPE = {'\\"': '"', '\\\\': '\\', '\\n': '\n'}
-# Not the unit that everybody uses, or one that is cut short.
+# Not the usual unit, or one that is cut short.
 UNITS = {'s', 'ms', 'us', 'ns', 'sec', 'b', 'kb', 'mb', 'gb', 'tb', 'pb', 'm', 'h', 'd', 'nsec', 'usec', 'msec', 'bits', 'minutes',
          'hours', 'days', 'weeks', 'milliseconds', 'microseconds', 'nanoseconds', 'kilobytes', 'megabytes', 'gigabytes'}
 TYPE_WORDS = {'counter', 'gauge', 'histogram', 'summary', 'untyped'}

@@ -68,7 +68,7 @@ DEMO_FN int gpu_demo_put(struct gpu_demo_lane *lane)
 	return SHMD_DEV_OK;
 }
 
-/* `bytes` from everybody, by the warp. */
+/* `bytes` from every PE, by the warp. */
 DEMO_FN int gpu_demo_get(struct gpu_demo_lane *lane)
 {
 	const struct gpu_demo_args *a = &lane->args;
@@ -93,7 +93,7 @@ DEMO_FN int gpu_demo_get(struct gpu_demo_lane *lane)
 	return SHMD_DEV_OK;
 }
 
-/* Fetching adds of 8 bytes, and adds of 4 bytes whose result nobody wants, on everybody. */
+/* Fetching adds of 8 bytes, and adds of 4 bytes whose result is not fetched, on every PE. */
 DEMO_FN int gpu_demo_atomic(struct gpu_demo_lane *lane)
 {
 	const struct gpu_demo_args *a = &lane->args;

@@ -67,7 +67,7 @@ struct gpu_demo_args {
 };
 
 /*
- * Where kernels run: a stream on a GPU, of the calling thread. NULL or a negative number with gpu_demo_error() set.
+ * The place where kernels run: a stream on a GPU, of the calling thread. NULL or a negative number with gpu_demo_error() set.
  * gpu_demo_run returns when the kernel has ended, or when limit_nsec passed. With NO_LAUNCH it runs nothing.
  */
 struct gpu_demo_stream;

@@ -238,7 +238,7 @@ static __global__ void wrong_key(struct shmd_kernel_args args)
 	args.status[5] = (int)shmd_dev_qp_error(args.qp, 0);
 }
 
-/* Nobody wants what these give, or in scope warp one lane alone. */
+/* No lane takes their results, or in scope warp one lane alone. */
 static __global__ void without_outputs(struct shmd_kernel_args args)
 {
 	uint64_t limit = args.timeout_nsec, value = 0, index = 0;
@@ -615,7 +615,7 @@ static void run_lacking(struct lab *lab)
 	must(shmd_queues_destroy(queues), "destroy");
 }
 
-/* The last DCT is no more afterwards. */
+/* The last DCT is destroyed afterwards. */
 static void run_gone_peer(struct lab *lab)
 {
 	struct shmd_kernel_args args;

@@ -13,7 +13,7 @@
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
-#define WORDS_OFFSET 4096u /* words that nobody writes, one for each wait */
+#define WORDS_OFFSET 4096u /* words that stay unwritten, one for each wait */
 #define PEER_RQ_WQES 4u
 
 /* Thread: shared by all, collapsed CQ. Warp: shared by a block, ordinary CQ. Block: exclusive. */

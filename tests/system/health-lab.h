@@ -35,7 +35,7 @@ struct health_call {
 	struct lab_side *side;
 	struct shmd_dev_qp *qp;
 	struct shmd_dev_addr remote, local;
-	uint64_t *word; /* a word that nobody writes */
+	uint64_t *word; /* a word that stays unwritten */
 	struct shmd_dev_mode mode; /* scope, sharing and time limit */
 	pthread_t thread;
 	int status;
@@ -54,7 +54,7 @@ extern const unsigned int n_health_waits;
 const char *health_scope_name(const struct health_call *call);
 
 struct health_lab {
-	struct fixture_keeper keeper; /* pid 0: nobody keeps what the daemon leaves behind */
+	struct fixture_keeper keeper; /* pid 0: no keeper has the descriptors of a dead daemon */
 	struct fixture_daemon daemon;
 	struct shmd_client *control; /* of an administrator */
 	struct lab_side sides[HEALTH_N_SIDES];
@@ -80,7 +80,7 @@ void health_lab_join(struct health_lab *lab);
 /* Gives the waits for other callers what they wait for. */
 void health_lab_release(struct health_lab *lab);
 
-/* The peer writes to each QP with a key that is none. */
+/* The peer writes to each QP with a key that does not exist. */
 void health_peer_write_badly(struct health_lab *lab);
 /* The peer posts a receive on each of its QPs: of no bytes, which fails what is sent, or large enough. */
 void health_peer_receive(struct health_lab *lab, bool fits);

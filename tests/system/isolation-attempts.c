@@ -319,7 +319,7 @@ static void try_descriptor(int fd, bool read_only)
 }
 
 /*
- * The NIC's page is everybody's to read. The others are its own: what it does to them is nobody else's loss. A command
+ * All clients may read the NIC's page. The others are its own: what it does to them harms itself alone. A command
  * descriptor is not a file.
  */
 void isolation_try_descriptors(struct isolation *s)

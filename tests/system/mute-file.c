@@ -151,7 +151,7 @@ static bool put_text(const char *path, const char *text)
 	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
 }
 
-/* Root of a namespace that has nobody else. */
+/* Root of a namespace with no other user. */
 static bool enter_namespace(void)
 {
 	unsigned int uid = getuid(), gid = getgid();

@@ -21,6 +21,6 @@ void mute_file_open(struct mute_file *file);
 bool mute_file_try_open(struct mute_file *file); /* the same without skipping */
 void mute_file_mute(struct mute_file *file); /* from now on questions for its attributes and its data have no answer */
 unsigned int mute_file_n_asked(const struct mute_file *file); /* since then */
-void mute_file_close(struct mute_file *file); /* the server first: nobody waits any more */
+void mute_file_close(struct mute_file *file); /* the server first: no thread waits any more */
 
 #endif

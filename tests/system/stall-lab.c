@@ -310,7 +310,7 @@ static void withdraw(struct raw_client *raw)
 	raw_expect(raw, &req, NULL, 0, MSG_OK_REP, &rep);
 }
 
-/* The first packet ends the session, and nobody reads the second. */
+/* The first packet ends the session, and the second stays unread. */
 static void attack_later(struct raw_client *raw, enum stall_way way, int fd)
 {
 	if (way == STALL_UNREAD)
@@ -426,7 +426,7 @@ static void __attribute__((noreturn)) run(int pipe, enum stall stall, enum stall
 	alarm(0);
 	become_somebody_else();
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* Before it enters a namespace in which it is nobody. */
+	/* Before it enters a namespace in which it has no user id. */
 	raw_connect(&raw, socket);
 	if (way != STALL_EARLY)
 		hello(&raw, resumes, &handed_out);

@@ -47,6 +47,6 @@ const char *stall_name(enum stall stall);
 bool stall_start(struct stall_attacker *attacker, enum stall stall, enum stall_way way, const char *socket, bool resumes);
 /* STALL_UNREAD and STALL_LATE send, and all hang up; when it is done. */
 void stall_go_on(struct stall_attacker *attacker);
-void stall_end(struct stall_attacker *attacker); /* nobody waits any more */
+void stall_end(struct stall_attacker *attacker); /* no thread waits any more */
 
 #endif

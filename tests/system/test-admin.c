@@ -40,7 +40,7 @@ static uint64_t deadline(void)
 	return nsec_now() + (test_has_sanitizer() ? 40 : 10) * NSEC_PER_SEC;
 }
 
-/* Until nobody but `n` sessions is there. */
+/* Until exactly `n` sessions are left. */
 static void await_sessions(struct shmd_client *control, uint32_t n)
 {
 	struct shmd_daemon_status status;
@@ -308,7 +308,7 @@ static struct shmd_admin_event await_event(struct watch *watch, enum shmd_event_
 	return event;
 }
 
-/* A put with a key that is none: the QP goes to error. */
+/* A put with a key that does not exist: the QP goes to error. */
 static void break_qp(struct lab_side *side)
 {
 	struct shmd_dev_qp *qp = shmd_queues_dev_qp(side->queues, 0);
@@ -392,7 +392,7 @@ static void make_and_destroy(struct raw_client *raw, unsigned int n)
 	}
 }
 
-/* Until the event that tells of those lost. Returns how many came before it. */
+/* Until the event that reports the lost ones. Returns how many came before it. */
 static uint32_t read_to_dropped(struct raw_client *monitor, uint32_t *ret_dropped)
 {
 	struct msg msg;

@@ -188,7 +188,7 @@ TEST(wrong_kinds_of_descriptors_are_refused)
 	req.mem_reg_req.kind = MSG_MEM_DMABUF;
 	raw_expect(&raw, &req, &fds[3], 1, MSG_ERROR_REP, &rep);
 	if (getenv("SHMEMD_TEST_BACKEND")) {
-		/* A NIC that takes dmabufs finds that this is none. */
+		/* A NIC that takes dmabufs finds that this is not one. */
 		ASSERT_EQ(rep.error_rep.status, SHMD_STATUS_MEM_FD);
 	} else {
 		ASSERT_EQ(rep.error_rep.status, SHMD_STATUS_MEM_KIND);
@@ -203,7 +203,7 @@ TEST(wrong_kinds_of_descriptors_are_refused)
 	fixture_daemon_stop(&daemon);
 }
 
-/* The daemon's is the last descriptor: who closes it waits a minute. */
+/* The daemon's is the last descriptor: a thread that closes it waits a minute. */
 static int lingering_socket(int *ret_peer)
 {
 	int sock = strange_fd_lingering(60, ret_peer);
@@ -243,7 +243,7 @@ TEST(a_socket_that_lingers_does_not_hold_the_daemon_up)
 	fixture_daemon_stop(&daemon);
 }
 
-/* The daemon does not leave unread descriptors to the kernel, which would close them on the thread that serves everybody. */
+/* The daemon does not leave unread descriptors to the kernel, which would close them on the thread that serves all clients. */
 TEST(a_socket_that_lingers_behind_a_session_that_has_ended_delays_no_client)
 {
 	/* Before the descriptor: a packet that ends the session, or one that looks like the end of the stream. */

@@ -361,7 +361,7 @@ TEST(connecting_to_nonsense_is_refused)
 	lab_side_open(&side, &daemon, &two_qps);
 	ASSERT_LT(shmd_queues_connect(side.queues, 0, 1, &addr, NULL, &n_done), 0);
 	ASSERT_EQ(n_done, 0);
-	/* The QP is none the worse. */
+	/* The QP works as before. */
 	lab_connect(&side, 0, &side, 1);
 	put_and_verify(&side, 0, &side, 1);
 	lab_side_close(&side);

@@ -70,7 +70,7 @@ static void die_at_zero(void *arg)
 		raise(SIGKILL);
 }
 
-/* In a child: `n_requests` requests and death; with none left, verified traffic until somebody else kills it. */
+/* In a child: `n_requests` requests and death; with none left, verified traffic until another process kills it. */
 static void __attribute__((noreturn)) live(struct churn *churn, unsigned int n_requests)
 {
 	struct raw_traffic_attr attr = {.pump = die_at_zero, .pump_arg = &n_requests, .log2_sq_wqebbs = 6};

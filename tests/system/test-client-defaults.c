@@ -87,7 +87,7 @@ static void mr_attr(struct lab *lab)
 	ASSERT_EQ(shmd_dev_qp_put(shmd_queues_dev_qp(side->queues, 0), lab_remote(side, 64),
 				  shmd_dev_addr_of(0, shmd_mr_lkey_be(mr)), 8, LONG_NSEC),
 		  SHMD_DEV_OK);
-	/* ... and nobody writes it. */
+	/* ... and it stays unwritten. */
 	ASSERT_EQ(shmd_dev_qp_put(shmd_queues_dev_qp(side->queues, 0), shmd_dev_addr_of(0, shmd_mr_rkey_be(mr)),
 				  lab_local(side, 0), 8, LONG_NSEC),
 		  SHMD_DEV_CQE_ERROR);

@@ -250,7 +250,7 @@ static void remote_stop(struct remote *remote)
 	ASSERT_EQ(container_wait(&remote->container), 0);
 }
 
-/* What /proc says of the process with this number here. */
+/* The entry of /proc for the process with this number here. */
 static void read_proc(pid_t pid, const char *name, char *text, size_t size)
 {
 	char path[48];

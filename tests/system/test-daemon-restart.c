@@ -193,7 +193,7 @@ static uint64_t sum_of(const struct fixture_keeper *keeper, const char *what, co
 	return sum;
 }
 
-/* By QP 0, with a key that nobody has given out: its one error is reported once. */
+/* By QP 0, with a key that was never given out: its one error is reported once. */
 static void put_with_bad_key(struct lab_side *from, struct lab_side *to)
 {
 	struct shmd_dev_qp *qp = shmd_queues_dev_qp(from->queues, 0);
@@ -202,7 +202,7 @@ static void put_with_bad_key(struct lab_side *from, struct lab_side *to)
 
 	ASSERT_EQ(shmd_dev_qp_put(qp, bad, lab_local(from, 0), 8, test_patience_nsec()), SHMD_DEV_CQE_ERROR);
 	syndrome = shmd_dev_qp_error(qp, &index);
-	/* The peer's refusal, or nobody's answer: the peer's QP had failed when this one asked again. */
+	/* The peer's refusal, or no answer: the peer's QP had failed when this one asked again. */
 	if (syndrome != SHMD_SYNDROME_REMOTE_ACCESS_ERR && syndrome != SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR)
 		test_fail(TEST_WHERE, "syndrome 0x%x", syndrome);
 	ASSERT_EQ(index, 1);
@@ -246,7 +246,7 @@ TEST_TIMEOUT(daemon_killed_when_a_qp_fails_tells_the_error_once, 120)
 	expect_one_error("engine.error:2");
 }
 
-/* What NICs have counted, one number behind the other. */
+/* The counters of NICs, one number behind the other. */
 struct counted {
 	uint64_t n[64];
 	unsigned int n_all;
@@ -307,7 +307,7 @@ static void come_and_go(struct fixture_keeper *keeper, unsigned int n, struct co
 	lab_side_close(&b);
 }
 
-/* Sessions that end between, some that nobody looked at, and two that live on and have other queues. */
+/* Sessions that end between, some that no list has shown, and two that live on and have other queues. */
 static void expect_rising_counters(void (*again)(struct fixture_keeper *keeper))
 {
 	struct fixture_keeper keeper = {0};
@@ -321,7 +321,7 @@ static void expect_rising_counters(void (*again)(struct fixture_keeper *keeper))
 	for (unsigned int i = 0; i < 4; i++) {
 		work(&a, &b, 3);
 		come_and_go(&keeper, 40 - 10 * i, i % 2 ? &last : NULL);
-		/* Nobody looks between an end and the death. */
+		/* No list is read between an end and the death. */
 		make_queues_anew(&a);
 		make_queues_anew(&b);
 		again(&keeper);
@@ -450,7 +450,7 @@ TEST_TIMEOUT(stop_ends_sessions, 60)
 	fixture_keeper_stop(&keeper);
 }
 
-/* Nobody keeps anything: the socket ends with the daemon. */
+/* No manager keeps anything: the socket ends with the daemon. */
 TEST_TIMEOUT(crash_without_a_keeper_ends_sessions, 60)
 {
 	struct fixture_daemon daemon;

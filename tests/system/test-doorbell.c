@@ -246,7 +246,7 @@ TEST(gpu_that_cannot_reach_the_page_gets_mode_cpu_and_queues_go_on)
 	fixture_daemon_stop(&daemon);
 }
 
-/* Nobody would wake the daemon's thread: such queues change no mode, and have no view where it was changed. */
+/* Nothing would wake the daemon's thread: such queues change no mode, and have no view where it was changed. */
 TEST(queues_of_the_cpu_have_no_view_by_mode_cpu_and_what_to_do_is_said)
 {
 	struct shmd_queues *right;
@@ -335,7 +335,7 @@ TEST_TIMEOUT(reasons_do_not_flood_the_log, 60)
 		req.nic_doorbell_req.doorbell = 1;
 		memset(req.nic_doorbell_req.reason, 'x', sizeof(req.nic_doorbell_req.reason) - 1);
 		raw_expect(&raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
-		/* Told once for one NIC; its page comes each time. */
+		/* Reported once for one NIC; its page comes each time. */
 		for (unsigned int k = 0; k < 5; k++)
 			raw_expect(&raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
 		raw_close(&raw);

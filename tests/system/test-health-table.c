@@ -18,7 +18,7 @@
 #include "tests/lib/test.h"
 #include "tests/system/health-lab.h"
 
-/* Where the time limit is what ends the wait, and where something else must, long before. */
+/* Whether the time limit ends the wait, or something else must, long before. */
 #define SHORT_NSEC (300 * NSEC_PER_MSEC)
 #define LONG_NSEC (30 * NSEC_PER_SEC)
 /* For a request to a daemon that hangs. Opening the session has to fit into it too. */
@@ -88,7 +88,7 @@ static const struct cell device_table[HEALTH_N_STARTS][N_CAUSES] = {
 static const struct cell host_table[HEALTH_N_HOST_KINDS][N_CAUSES] = {
 	[HEALTH_EVENT] = {
 		[ERROR_CQE] = {0, "is in error, syndrome 0x12", 0, NULL},
-		[QP_ERROR] = NO_EVENT, /* who asks for it knows it */
+		[QP_ERROR] = NO_EVENT, /* tests that ask for it know it */
 		[BAD_PEER] = {0, "is in error, syndrome 0x11", 0, NULL},
 		[DEAD_PEER] = {0, "is in error, syndrome 0x15", 0, NULL},
 		[KILLED] = {0, "killed it", 0, NULL},
@@ -437,7 +437,7 @@ TEST_TIMEOUT(a_wait_that_a_port_ended_may_be_repeated_when_it_is_up, 60)
 	for (unsigned int i = 0; i < lab.n_calls; i++) {
 		struct health_call *call = &lab.calls[i];
 
-		/* Nobody makes ready what was reserved there. */
+		/* The slots reserved there are never made ready. */
 		if (call->wait->start == HEALTH_TURN)
 			continue;
 		ASSERT_EQ(shmd_dev_qp_quiet(call->qp, LONG_NSEC), SHMD_DEV_OK);

@@ -21,7 +21,7 @@
 
 #define LIMIT_NSEC (20 * NSEC_PER_SEC)
 
-/* A look takes a second; who asks in between sees what was. */
+/* A look takes a second; a request in between sees the former state. */
 static void wait_for_list(const char *words)
 {
 	uint64_t end = nsec_now() + LIMIT_NSEC;

@@ -231,7 +231,7 @@ TEST(floods_of_descriptors_leave_none)
 	fixture_daemon_stop(&daemon);
 }
 
-/* Each reply has a descriptor, and nobody takes it: what the daemon keeps for one client has an end. */
+/* Each reply has a descriptor, and the client takes none: what the daemon keeps for one client has an end. */
 TEST(fetched_descriptors_that_stay_unread_are_bounded)
 {
 	static uint8_t buf[FRAMING_MAX_PACKET_BYTES];
@@ -307,7 +307,7 @@ TEST(descriptors_cannot_be_sent_before_a_connection_is_accepted)
 	for (unsigned int i = 0; i < N_EARLY; i++)
 		raw_close(&early[i]);
 	hostile_expect_fds(&daemon, n_fds);
-	/* Whoever is in may send them. */
+	/* Any client with a session may send them. */
 	open_session(&raw, &daemon);
 	fill_reg(&req);
 	raw_expect(&raw, &req, &fd, 1, MSG_MEM_REG_REP, &rep);
@@ -453,7 +453,7 @@ static bool is_unix_or_gone(pid_t pid, int dir_fd, const char *name, unsigned in
 	return true;
 }
 
-/* With sessions on two NICs and traffic: sockets of any other family are ways in that nobody looks at. */
+/* With sessions on two NICs and traffic: sockets of any other family are entrances that no filter covers. */
 TEST(the_control_socket_is_the_only_way_in)
 {
 	unsigned int n_listening = 0, n_sockets = 0, flags;

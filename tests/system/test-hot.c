@@ -98,7 +98,7 @@ static void make_pair(struct world *w, unsigned int a, unsigned int b)
 	ASSERT_EQ(shmd_hot_state(w->hots[a], b), SHMD_HOT_CONNECTED);
 }
 
-/* Values that grow: whoever reads a smaller one after a larger saw the order broken. */
+/* Values that grow: a reader that finds a smaller one after a larger has seen the order broken. */
 TEST(order_holds_over_the_change_of_way_in_both_directions)
 {
 	const struct shmd_dev_state *state;
@@ -295,7 +295,7 @@ TEST(wrong_calls_are_refused_in_words_and_change_nothing)
 	ASSERT_ERR(shmd_hot_retire(w.hots[0], 1), EINVAL);
 	ASSERT_OK(shmd_hot_offer(w.hots[0], 1, &addr));
 	ASSERT_ERR(shmd_hot_switch(w.hots[0], 1, true), EINVAL);
-	/* A DCT is no QP of a peer; the offer stays, and may be taken back. */
+	/* A DCT is not a QP of a peer; the offer stays, and may be taken back. */
 	ASSERT_OK(shmd_dct_addr(w.dcts[1], &addr));
 	ASSERT_ERR(shmd_hot_accept(w.hots[0], 1, &addr, NULL), EINVAL);
 	ASSERT_EQ(shmd_hot_state(w.hots[0], 1), SHMD_HOT_OFFERED);

@@ -127,7 +127,7 @@ TEST_TIMEOUT(idle_sessions_cost_no_cpu, 90)
 	}
 }
 
-/* A GPU cannot wake anybody: its queues are found by the timer. */
+/* A GPU cannot wake a thread: its queues are found by the timer. */
 TEST(gpu_driven_queues_are_found_by_the_timer)
 {
 	struct one one;

@@ -7,9 +7,8 @@
  * reality: here it gets every number of the victim, as if it had guessed all of them.
  *
  * The victim's latency is compared between slices in which the attacker waits and slices in which its attempts are
- * refused, in turn. Attempts are PAUSE_NSEC apart: what is measured is what a refused attempt costs somebody
- * else, not how two processes share a CPU (test-tenants floods). A slice is the median of its writes, and a median over
- * slices is compared, at best of ten rounds: other work on the machine comes and goes, interference by attempts does
+ * refused, in turn. Attempts are PAUSE_NSEC apart: what is measured is the cost of a refused attempt to another user,
+ * not how two processes share a CPU (test-tenants floods). A slice is the median of its writes, and a median over slices is compared, at best of ten rounds: other work on the machine comes and goes, interference by attempts does
  * not.
  */
 #include <sched.h>
@@ -106,7 +105,7 @@ static void __attribute__((noreturn)) victim(const char *socket, struct isolatio
 	}
 	for (uint32_t i = ISOLATION_GUARDED; i < t.heap_bytes; i++)
 		ASSERT_EQ(t.heap[i], GUARD_BYTE);
-	/* Still its own to modify, and never was anybody else's. */
+	/* Still its own to modify, and never was another client's. */
 	msg_init(&req, MSG_QP_QUERY_REQ, 0);
 	req.qp_query_req.qpn = t.qp.qpn;
 	raw_expect(&t.raw, &req, NULL, 0, MSG_QP_QUERY_REP, &rep);

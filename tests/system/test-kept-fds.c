@@ -129,7 +129,7 @@ TEST_TIMEOUT(kinds_of_which_each_session_may_be_kept, 120)
 	fixture_keeper_stop(&keeper);
 }
 
-/* Neither the daemon that publishes it, nor the next one, nor anybody else's session. */
+/* Neither the daemon that publishes it, nor the next one, nor another user's session. */
 TEST_TIMEOUT(file_that_does_not_answer_is_not_asked, 60)
 {
 	struct fixture_keeper keeper = {0};
@@ -154,7 +154,7 @@ TEST_TIMEOUT(file_that_does_not_answer_is_not_asked, 60)
 	fixture_keeper_stop(&keeper);
 }
 
-/* Whoever opens the file again for writing, as keeping it takes, would wait for the lease to be given up. */
+/* A process that opens the file again for writing, as keeping it requires, would wait for the lease to be given up. */
 TEST_TIMEOUT(memory_with_a_lease_on_it_is_not_waited_for, 30)
 {
 	struct fixture_keeper keeper = {0};

@@ -62,7 +62,7 @@ static void plug_near(struct scene *s)
 	plug(s, NEAR_PATH, "mlx5_1", s->near_guid);
 }
 
-/* It is not listed from some moment on, and a moment later it cannot be opened: who starts then knows nothing of it. */
+/* It is not listed from some moment on, and a moment later it cannot be opened: a daemon that starts then knows nothing of it. */
 static void lose_near(void)
 {
 	uint64_t end = nsec_now() + LIMIT_NSEC;

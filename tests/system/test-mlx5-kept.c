@@ -30,7 +30,7 @@
 #define PUTS 200u
 #define FEW_KILLS 3u
 #define MANY_KILLS 100u
-#define PUTS_AFTER_STOP 16u /* nobody polls: as many as the ring takes */
+#define PUTS_AFTER_STOP 16u /* unpolled: as many as the ring takes */
 #define REST_NSEC (50 * NSEC_PER_MSEC)
 
 /* ---- a client -------------------------------------------------------------------------------------------------------- */
@@ -217,7 +217,7 @@ TEST_TIMEOUT(client_in_mode_cpu_whose_daemon_is_killed_at_a_command_gets_all_it_
 	kill_everywhere("cpu", 0);
 }
 
-/* Contexts that nobody had end with their daemon; of one handed out, the batch that nobody took ends. */
+/* Contexts without a session end with their daemon; a context that was handed out loses the batch that its session did not take. */
 TEST_TIMEOUT(client_with_a_context_made_in_advance_gets_all_it_asks_for, 120)
 {
 	kill_everywhere("auto", 2);

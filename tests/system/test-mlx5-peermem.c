@@ -542,7 +542,7 @@ TEST(claims_of_a_client_about_a_region_are_checked_with_the_kernel)
 	handle = hand_reg(&hand);
 	req = tell_of(&hand, handle + 1000);
 	raw_expect_error(&hand.raw, &req, NULL, 0, SHMD_STATUS_NOT_FOUND);
-	/* The PD is no region. */
+	/* The PD is not a region. */
 	req = tell_of(&hand, hand.pd);
 	raw_expect_error(&hand.raw, &req, NULL, 0, SHMD_STATUS_NOT_FOUND);
 	req = tell_of(&hand, handle);

@@ -26,7 +26,7 @@
 
 #define LIMIT_NSEC (20 * NSEC_PER_SEC)
 
-/* A daemon with a file of settings and somebody who looks at it. */
+/* A daemon with a file of settings, and a client that watches it. */
 struct lab {
 	struct fixture_daemon daemon;
 	struct raw_client ctl;
@@ -263,7 +263,7 @@ TEST_TIMEOUT(a_pool_that_fails_is_logged_once_and_fails_no_session, 90)
 	/* Tried again by itself in the longer form, which takes seconds. */
 	if (test_is_full())
 		wait_ready(&lab, 0, 2);
-	/* At once, since somebody did something about it. */
+	/* At once, since the cause has changed. */
 	reload(&lab, "warm-contexts = 2\nwarm-depth = 64\n");
 	wait_ready(&lab, 0, 2);
 	lab_deinit(&lab);
@@ -327,7 +327,7 @@ TEST_TIMEOUT(clients_that_are_killed_leave_nothing_of_the_pool, 300)
 	daemon_expect_empty(&lab.ctl, 10 * NSEC_PER_SEC);
 	warm = wait_ready(&lab, 0, 4);
 	ASSERT_GT(warm.n_handed_out, 0u);
-	/* Each was somebody's, once. */
+	/* Each belonged to one session, once. */
 	ASSERT_EQ(warm.n_made, warm.n_handed_out + 4);
 	reload(&lab, "warm-contexts = 0\n");
 	wait_ready(&lab, 0, 0);

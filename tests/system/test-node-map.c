@@ -512,7 +512,7 @@ static void plug_too_many_gpus(struct machine_tree *tree)
 	}
 }
 
-/* It has a map already, so nobody gets a NIC in turn. */
+/* It has a map already, so no GPU gets a NIC in turn. */
 TEST_TIMEOUT(a_machine_that_grows_too_large_leaves_the_map_as_it_is, 120)
 {
 	struct fixture_daemon daemon;
@@ -539,7 +539,7 @@ TEST_TIMEOUT(a_machine_that_grows_too_large_leaves_the_map_as_it_is, 120)
 	machine_tree_deinit(&tree);
 }
 
-/* One device of a function is it, and the other costs nobody anything. */
+/* One device of a function counts, and the other changes nothing. */
 TEST_TIMEOUT(a_second_device_of_a_function_is_left_out, 120)
 {
 	struct fixture_daemon daemon;

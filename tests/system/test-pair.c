@@ -432,7 +432,7 @@ TEST(sides_that_name_different_numbers_of_qps_get_an_error)
 	}
 	for (unsigned int i = 0; i < 2; i++)
 		join(&pes[i]);
-	/* One that looks first knows; the other knows as well, or finds nobody any more. */
+	/* One that looks first knows; the other knows as well, or finds the peer gone. */
 	ASSERT(pes[0].status == -EINVAL || pes[1].status == -EINVAL);
 	for (unsigned int i = 0; i < 2; i++) {
 		if (pes[i].status == -EINVAL)

@@ -105,7 +105,7 @@ static void expect_silence(const struct raw_traffic *t, uint64_t nsec)
 	}
 }
 
-/* Connected to a QP that is connected to nobody. */
+/* Connected to a QP that is not connected. */
 static void open_unanswered(struct raw_traffic *t, const struct lab *lab)
 {
 	const struct raw_traffic_attr attr = {.n_qps = 2, .unconnected = true};

@@ -142,7 +142,7 @@ TEST(a_client_goes_on_after_a_restart)
 	go_on(fixture_keeper_restart);
 }
 
-/* Whoever does not wait for another daemon takes nothing from those who do, also when it opens the NIC first. */
+/* A client that does not wait for another daemon takes nothing from clients that do, even if it opens the NIC first. */
 TEST(a_client_goes_on_although_one_that_does_not_was_first)
 {
 	struct fixture_keeper keeper = {0};
@@ -407,7 +407,7 @@ TEST(when_none_comes_back_in_time_everything_ends_with_that_reason)
 	await_gone(side.client);
 	ASSERT_EQ(end_wait(&waiter), SHMD_DEV_HEALTH);
 	assert_dead(side.client, "shmemd is gone: it died and did not come back within 0.2 s");
-	/* A daemon that comes late finds nobody. */
+	/* A daemon that comes late finds no client. */
 	fixture_keeper_go(&keeper);
 	await_no_session(&keeper);
 	shmd_client_close(side.client);

@@ -21,7 +21,7 @@
 #define ENTRIES 500u
 #define ROUNDS 301u
 #define RATIO_LIMIT 1.5
-#define TRIES 5 /* one in which nobody disturbs is enough: what grows does so in each */
+#define TRIES 5 /* one undisturbed run is enough: growth shows in each */
 
 struct side {
 	struct raw_client raw;

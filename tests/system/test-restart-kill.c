@@ -17,7 +17,7 @@
 #include "tests/system/daemon-usage.h"
 #include "tests/system/traffic-child.h"
 
-/* Where a start takes seconds, a client with the daemon's own grace is not there any more. */
+/* If a start takes seconds, a client with the daemon's own grace is not there any more. */
 #define FOR_EVER "--restart-grace=600000"
 #define BOTH_NICS "--soft-nics=2"
 #define ONE_NIC "--soft-nics=1"
@@ -117,7 +117,7 @@ static char *await_lists(const struct fixture_keeper *keeper, const char *before
 struct usage {
 	char names[NAMES_BYTES];
 	unsigned int n_kept, n_fds;
-	uint64_t kib; /* of a daemon that has taken over what was left, and carried nobody's traffic */
+	uint64_t kib; /* of a daemon that has taken sessions over and carried no traffic */
 };
 
 static void look(struct fixture_keeper *keeper, struct usage *ret)
@@ -294,7 +294,7 @@ static void wait_start(struct fixture_keeper *keeper, struct traffic *traffic, u
 	fixture_keeper_wait_start(keeper, number);
 }
 
-/* How many outcomes nobody knows because of it. */
+/* How many outcomes are unknown because of it. */
 static unsigned int kill_at(struct fixture_keeper *keeper, struct traffic *traffic, const char *step, unsigned int nth)
 {
 	unsigned int n = fixture_keeper_n_starts(keeper);

@@ -174,7 +174,7 @@ TEST_TIMEOUT(watchdog_is_pinged_at_less_than_half_its_time, 60)
 		n_soon += nsec_now() - last < watchdog / 2;
 		last = nsec_now();
 	}
-	/* The machine may hold up one or the other, and whoever listens. */
+	/* The machine may delay one or the other, and the listener. */
 	ASSERT_GE(n_soon, 3);
 	fixture_daemon_stop(&daemon);
 	manager_deinit(&manager);
@@ -230,7 +230,7 @@ TEST(hung_loop_is_pinged_for_no_more_and_can_be_aborted)
 	manager_deinit(&manager);
 }
 
-/* A manager that is busy for a while (its socket takes ten messages or so) holds up nobody. */
+/* A manager that is busy for a while (its socket takes ten messages or so) delays no client. */
 TEST_TIMEOUT(manager_that_does_not_read_does_not_stop_the_loop, 60)
 {
 	struct fixture_daemon daemon;

@@ -75,7 +75,7 @@ TEST(a_typing_error_gets_a_suggestion)
 		ASSERT_EQ(ctl_run(cases[i].words), 2);
 		ASSERT_HAS(cases[i].hint);
 	}
-	/* An option of another command helps nobody. */
+	/* An option of another command is refused. */
 	ASSERT_EQ(CTL("list", "--sv"), 2);
 	ctl_assert_lacks("did you mean");
 	ASSERT_EQ(CTL("status", "\x1b[2J"), 2);

@@ -376,7 +376,7 @@ TEST(requests_of_others_are_answered_while_a_nic_sleeps_at_a_users_memory)
 }
 
 /*
- * The kernel maps and unmaps for all of a process under one lock, and waits there for the hole: who maps waits too, as README.md
+ * The kernel maps and unmaps for all of a process under one lock, and waits there for the hole: a request that maps waits too, as README.md
  * of daemon/nic/soft says. Traffic, the status and lists of sessions go on.
  */
 TEST(mappings_that_wait_for_a_hole_stop_neither_traffic_nor_the_control_thread)
@@ -493,8 +493,8 @@ TEST(administrator_lists_and_kills_while_a_hole_stops_every_mapping)
 }
 
 /*
- * The session ends while its executor sleeps, and is torn down once that is awake. Nobody waits for this but requests that map
- * memory, once the teardown unmaps the attacker's.
+ * The session ends while its executor sleeps, and is torn down once that is awake. Only requests that
+ * map memory wait for this, once the teardown unmaps the attacker's.
  */
 TEST_TIMEOUT(a_user_who_dies_while_its_nic_sleeps_delays_no_other, 90)
 {

@@ -212,7 +212,7 @@ static void expect_resumed(struct raw_client *raw)
 	while (msg.kind != MSG_RESUMED_EVENT);
 }
 
-/* Where only the daemon's own user can connect, nobody else can attack. */
+/* If only the daemon's own user can connect, no other user can attack. */
 static void start_keeper(struct fixture_keeper *keeper)
 {
 	fixture_keeper_start(keeper, "--soft-nics=1", "--socket-mode=0666", NULL);
@@ -325,7 +325,7 @@ TEST_TIMEOUT(pipe_that_is_sent_while_no_daemon_runs_holds_up_neither_the_next_on
 	try_late(STALL_PIPE, false);
 }
 
-/* By somebody who is no session yet, and will be none. */
+/* By a connection that has no session yet, and will have none. */
 static void try_early(enum stall stall)
 {
 	struct fixture_keeper keeper = {.activated = true};

@@ -79,7 +79,7 @@ static void expect_one_line(const char *const *args, int status, const char *wor
 		test_fail(TEST_WHERE, "exit status %d, wanted %d with \"%s\" on one line; it said: %s", r, status, words, out);
 }
 
-/* Whatever it is, nobody has to find out which of two lines is the reason. */
+/* Each failure is one line, so the reason is clear. */
 TEST(a_start_that_fails_says_why_in_one_line)
 {
 	char path[] = "/tmp/shmemd-file-XXXXXX", socket[128];
@@ -228,7 +228,7 @@ TEST(socket_has_the_mode_asked_for)
 	ASSERT_EQ(access("/tmp/shmemd-never.sock", F_OK), -1);
 }
 
-/* A group that nobody chose gets no access. */
+/* A group that no setting names gets no access. */
 TEST(private_daemon_is_private)
 {
 	struct fixture_daemon daemon;

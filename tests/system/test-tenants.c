@@ -198,7 +198,7 @@ static void doorbells(const char *socket, const char *nic)
 	}
 }
 
-/* Sends that nobody receives, tried again every 10 us for ever: without any CPU of its own. */
+/* Sends without a receive, tried again every 10 us for ever: without any CPU of its own. */
 static void timers(const char *socket, const char *nic)
 {
 	struct raw_traffic_attr attr = {

@@ -26,7 +26,7 @@ void traffic_read(struct traffic *traffic);
 /* Whether a whole batch has been done, and its results were right, since it was asked. */
 void traffic_ask(struct traffic *traffic);
 bool traffic_has_gone_on(struct traffic *traffic);
-/* Asks, and waits for it. Returns how many atomics there were by then whose outcome nobody knows. */
+/* Asks, and waits for it. Returns how many atomics there were by then whose outcome is unknown. */
 uint64_t traffic_await(struct traffic *traffic);
 
 /* A number of its report, once it was stopped. */

@@ -33,7 +33,7 @@ struct traffic_memory {
 
 struct traffic_counts {
 	uint64_t batches, puts, gets, adds, fetches, sends, immediates, requests;
-	uint64_t unknown; /* atomics of which nobody knows whether they happened: queues were made anew */
+	uint64_t unknown; /* atomics whose outcome is unknown: queues were made anew */
 };
 
 struct traffic_side {

@@ -3,7 +3,7 @@
 from lab.case import case, quote
 from service import PROGRAMS
 
-# The installed daemon, private to the test. When nobody attacks, the median of 15 answers in an emulated machine is 21 to 112 ms,
+# The installed daemon, private to the test. Without an attack, the median of 15 answers in an emulated machine is 21 to 112 ms,
 # and one answer takes 5 ms to 1.7 s (20 medians, the two CPUs outside busy). Outside the median is 0.3 ms. Thus the slowness.
 ENVIRONMENT = f'SHMEMD_BINARY=$(command -v shmemd) SHMEMD_TEST_FD_KEEPER={PROGRAMS}/fd-keeper SHMEMD_TEST_SLOWNESS=8'
 

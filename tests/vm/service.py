@@ -35,7 +35,7 @@ def main_pid(node):
     return int(properties(node, 'MainPID')['MainPID'])
 
 
-# What `shmemctl list` shows, without what changes by itself.
+# The output of `shmemctl list`, without fields that change by themselves.
 LISTED = {
     'sessions': ('session', 'uid', 'gid', 'pid', 'command', 'cgroup', 'nics', 'doorbell', 'n_qps', 'n_cqs', 'n_mrs',
                  'registered_bytes', 'kept'),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client for the cases of the VM lab: puts with a key that nobody has, from one of two queues to the other. Says the syndrome of
+ * A client for the cases of the VM lab: puts with a key that does not exist, from one of two queues to the other. Says the syndrome of
  * its error, and how many error CQEs both of them have when two other queues have done what they should.
  */
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client for the cases of the VM lab: puts a word to itself, says so, and waits for another one that nobody sends.
+ * A client for the cases of the VM lab: puts a word to itself, says so, and waits for another one that no peer sends.
  * Says when (CLOCK_MONOTONIC) and why the wait ended, and why the session did. Takes the name of a NIC, or the best.
  */
 #include <inttypes.h>

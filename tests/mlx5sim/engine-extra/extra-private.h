@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of engine-extra/ share; extra.c has the tables. */
+/* Shared by the files of engine-extra/; extra.c has the tables. */
 #ifndef SHMEMD_ENGINE_EXTRA_PRIVATE_H
 #define SHMEMD_ENGINE_EXTRA_PRIVATE_H
 
@@ -23,7 +23,7 @@ struct indirect {
 	unsigned int level; /* above those of its parts */
 };
 
-/* Where a part of it leads, for all its blocks. */
+/* The memory that a part of it leads to, for all its blocks. */
 struct gather_part {
 	uint64_t at; /* in its block */
 	struct engine_mem *mem; /* referenced; NULL: nowhere */

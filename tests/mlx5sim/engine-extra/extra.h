@@ -26,7 +26,7 @@ int engine_mw_destroy(struct engine *engine, uint32_t key); /* whatever its low 
 
 /*
  * An indirect key: a region that consists of parts of other regions, and of other indirect keys, of its PD, which it names by
- * key and address. Where it is said that the client may, UMRs change everything but `pdn` and the limits, and the peer of a QP in its
+ * key and address. If the flags say that the client may, UMRs change everything but `pdn` and the limits, and the peer of a QP in its
  * PD makes it free by a SEND. A part that leads nowhere is a protection error of those who use it.
  */
 #define ENGINE_MAX_PARTS 4096u

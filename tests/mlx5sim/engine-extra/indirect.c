@@ -6,7 +6,7 @@
  * and some region has changed since (gather.c has the result). So a part whose region went leads nowhere from then on. Each
  * part must lie in its region, in the same PD, and be writable there by its owner where something is written. A key has a level above
  * those that it consists of, N_LEVELS at most, so there are no circles: a part that came to be of the same level or a higher one leads
- * nowhere. A window is no part.
+ * nowhere. A window cannot be a part.
  *
  * UMRs act when they are fetched, as those of windows do (mw.c). A refusal is a binding error (0x06), a request that makes no sense
  * by itself 0x02, a list that cannot be read 0x04; then nothing has changed.

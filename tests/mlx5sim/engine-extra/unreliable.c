@@ -2,8 +2,8 @@
 /*
  * UC, UD and raw packets, where they differ from RC.
  *
- * Nothing is acknowledged and nothing sent again. A request completes when its last packet was sent and nobody reads
- * the client's memory for it any more: packets that carry references are awaited, and count when they come back to the
+ * Nothing is acknowledged and nothing sent again. A request completes when its last packet was sent and no packet
+ * refers to the client's memory for it any more: packets that carry references are awaited, and count when they come back to the
  * pool of this engine, whether executed, dropped or lost. Packets that carry their payload are done at once.
  *
  * The responder drops a message whole: when a packet of it is missing, when no receive WQE is posted, when it is longer

@@ -35,7 +35,7 @@ static void let_go(struct engine_qp *tgt)
 		qp_error(tgt, SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR, true);
 }
 
-/* It goes: whoever has taken it on lets it go, and a message that was for it has nowhere to go on. */
+/* It goes: the QP that has taken it on lets it go, and a message that was for it has nowhere to go on. */
 void xrc_leave(struct srq *srq)
 {
 	struct engine_qp *qp;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where addresses lead. The functions of address vectors are called with the simulator's lock held. */
+/* The targets of addresses. The functions of address vectors are called with the simulator's lock held. */
 #ifndef SHMEMD_TESTS_MLX5SIM_ADDRESS_H
 #define SHMEMD_TESTS_MLX5SIM_ADDRESS_H
 

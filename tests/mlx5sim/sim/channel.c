@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Descriptors that events are read from: a socket pair. Both ends stay open here, so that events nobody read can be
+ * Descriptors that events are read from: a socket pair. Both ends stay open here, so that unread events can be
  * taken back when their object goes: libibverbs waits until it has seen as many as the device reports.
  */
 #include <errno.h>

@@ -53,7 +53,7 @@ int decode_header(const struct ib_uverbs_ioctl_hdr *hdr, const char **ret_reason
 const struct method_spec *decode_method(const struct method_spec *table, size_t n, uint16_t object,
 					uint16_t method);
 
-/* 0, -EINVAL, -ENOSPC (an output too small), -EPROTONOSUPPORT (an attribute nobody knows). */
+/* 0, -EINVAL, -ENOSPC (an output too small), -EPROTONOSUPPORT (an unknown attribute). */
 int decode_attrs(const struct method_spec *method, const struct ib_uverbs_attr *attrs, size_t n,
 		 struct decoded *ret_decoded, const char **ret_reason);
 

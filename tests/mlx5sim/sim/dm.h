@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device memory, for regions that lie in it and for who maps it. */
+/* Device memory, for regions that lie in it and for processes that map it. */
 #ifndef SHMEMD_TESTS_MLX5SIM_DM_H
 #define SHMEMD_TESTS_MLX5SIM_DM_H
 

@@ -21,7 +21,7 @@
 struct subscription {
 	struct list link;
 	struct channel *channel;
-	int eventfd; /* told instead of the channel; -1 none */
+	int eventfd; /* notified instead of the channel; -1 none */
 	uint16_t type;
 	uint64_t cookie;
 };
@@ -51,7 +51,7 @@ static void deliver(struct subscription *sub, const struct message *message)
 		if (write(sub->eventfd, &one, sizeof(one)) < 0)
 			return; /* full: the reader is woken anyhow */
 	} else if (sub->channel->omit_data) {
-		/* One of a kind is enough, as long as nobody has read it. */
+		/* One of a kind is enough, as long as it is unread. */
 		channel_withdraw(sub->channel, sizeof(copy.cookie), is_same, &copy.cookie);
 		channel_send(sub->channel, &copy.cookie, sizeof(copy.cookie));
 	} else {

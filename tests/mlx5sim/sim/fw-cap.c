@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the device says of itself. A capability is set here when the simulator has it, and no other. */
+/* Capabilities that the device reports. A capability is set here when the simulator has it, and no other. */
 #include <string.h>
 
 #include <infiniband/verbs.h>

@@ -59,7 +59,7 @@ static int check(struct fw_cmd *cmd)
 }
 
 /*
- * The whole ring of a collapsed CQ is the device's, and what stands behind the first entry is nobody's business: a client that has
+ * The whole ring of a collapsed CQ is the device's, and it may write behind the first entry: a client that has
  * something else there loses it.
  */
 static void scribble(uint8_t *ring, uint32_t entry_bytes, uint64_t ring_bytes)

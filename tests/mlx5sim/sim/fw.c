@@ -266,7 +266,7 @@ void fw_wait(struct ufile *ufile)
 
 	ufile->n_commands++;
 	n = __atomic_add_fetch(&sim->n_commands[nic], 1, __ATOMIC_RELAXED);
-	/* Once: who asked sees that it has happened. */
+	/* Once: the caller sees that it has happened. */
 	ufile->kills |= __atomic_compare_exchange_n(&sim->kill_at[nic], &n, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	if (sim->fw_latency_usec)
 		nanosleep(&pause, NULL);

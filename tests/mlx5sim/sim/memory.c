@@ -152,7 +152,7 @@ static int fd_of_segment(const struct sim_segment *segment, int *fds, unsigned i
 }
 
 /*
- * Maps the pages of [addr, addr + bytes) at `at`. Pages whose memfd nobody has any more, since their object is gone, are
+ * Maps the pages of [addr, addr + bytes) at `at`. Pages whose memfd has no owner any more, since their object is gone, are
  * pinned afresh, and no others: those beside them may be in use by something that lives.
  */
 static int pin_at(struct call *call, struct memory *memory, uint64_t at, uint64_t addr,

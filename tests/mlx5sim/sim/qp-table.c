@@ -159,7 +159,7 @@ static uint32_t engine_set(enum engine_qp_type type, uint32_t mask)
 	return set;
 }
 
-/* Newer clients ask for both; a kernel passes them on to devices that flush, and ConnectX is none. */
+/* Newer clients ask for both; a kernel passes them on to devices that flush, and ConnectX does not. */
 #define ACCESS_FLUSH 0x300u
 
 static const char *bad_value(const struct ib_uverbs_modify_qp *cmd)

@@ -53,7 +53,7 @@ struct ufile;
 
 struct nic {
 	struct sim *sim;
-	struct nic *self; /* without const, for who has it as an opaque source */
+	struct nic *self; /* without const, for callers that have it as an opaque source */
 	int index;
 	struct engine *engine;
 	uint8_t mac[6];
@@ -123,7 +123,7 @@ struct sim {
 	int n_nics;
 	int control; /* see control.c */
 	uint64_t *n_commands; /* of each device's firmware: the file "commands"... */
-	uint64_t *kill_at; /* ...and who sends that one is killed; 0: none */
+	uint64_t *kill_at; /* ...and the sender of that one is killed; 0: none */
 	uint64_t *n_open; /* ...and contexts that are open */
 	uint64_t *n_objects; /* ...and what they all have */
 	uint64_t fw_latency_usec;
@@ -205,7 +205,7 @@ struct ufile {
 	uint16_t uid; /* of the firmware's view of this context; 0: it may send no commands */
 	uint32_t free_handle; /* none below is free */
 	uint64_t n_commands; /* of the firmware, for the log */
-	bool kills; /* who made this call does not live to see its answer */
+	bool kills; /* the caller does not live to see the answer */
 	struct hash handles;
 	struct hash names; /* objects by opcode and number: what commands of this uid can see */
 	struct list nic_link;
@@ -264,14 +264,14 @@ int channel_put(struct call *call,
 		const struct channel *channel); /* descriptor number in the client */
 /* The channel of this ufile that a descriptor of the client's is of; NULL. */
 struct object *channel_of_fd(struct call *call, int fd);
-/* Nothing comes any more: who waits is woken. */
+/* Nothing comes any more: waiting threads are woken. */
 void channel_end(struct channel *channel);
 bool channel_send(struct channel *channel, const void *event, size_t bytes);
-/* Take back what nobody has read and `is_mine`. Returns how many. */
+/* Take back unread ones for which `is_mine` is true. Returns how many. */
 unsigned int channel_withdraw(struct channel *channel, size_t event_bytes,
 			      bool (*is_mine)(const void *event, const void *of), const void *of);
 
-/* DEVX events: to who subscribed to them, under sim->lock. `type` is the firmware's. */
+/* DEVX events: to subscribers, under sim->lock. `type` is the firmware's. */
 void event_send(struct object *object, uint8_t type);
 void event_send_port(struct nic *nic, bool up);
 void event_forget(struct sim *sim, struct list *subscriptions); /* takes sim->lock */

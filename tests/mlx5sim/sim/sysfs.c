@@ -38,7 +38,7 @@ put(struct tree *tree, const char *name, const char *format, ...)
 
 	snprintf(path, sizeof(path), "%s%s", tree->sim->root, name);
 	make_parents(path);
-	/* Whole or not at all, also for who reads it at this moment. */
+	/* Whole or not at all, also for a process that reads it at this moment. */
 	snprintf(hidden, sizeof(hidden), "%s/new", tree->sim->root);
 	file = fopen(hidden, "we");
 	if (!file) {

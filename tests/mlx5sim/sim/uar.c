@@ -67,7 +67,7 @@ struct uar *uar_get(struct ufile *ufile, uint32_t page_id)
 	return NULL;
 }
 
-/* Only pages of this ufile: guessing helps nobody. */
+/* Only pages of this ufile: guessing offsets is useless. */
 int uar_mmap(struct ufile *ufile, uint64_t offset, uint64_t bytes, uint64_t prot, int *ret_memfd)
 {
 	uint64_t page = offset / SIM_PAGE;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * XRC. A domain is opened by a file, and who opens the same file later has the same domain, of whatever process; without
- * a file it is nobody else's (Linux, ib_uverbs_open_xrcd). It ends with its last open, and keeps its file until then.
+ * XRC. A domain is opened by a file, and a process that opens the same file later has the same domain, of whatever process; without
+ * a file no other process has it (Linux, ib_uverbs_open_xrcd). It ends with its last open, and keeps its file until then.
  *
- * A receiving QP belongs to its domain: each handle, of who made it and of those who opened it by its number, is as good as
- * another, and it goes with the last one. Its events go to all of them.
+ * A receiving QP belongs to its domain: the handles of its maker and of processes that opened it by its
+ * number are equal, and it goes with the last one. Its events go to all of them.
  */
 #include "tests/mlx5sim/sim/xrc.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work for later is done, in order, by somebody else; and there is a bound on what waits. */
+/* Work for later is done, in order, by another thread; and there is a bound on what waits. */
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>

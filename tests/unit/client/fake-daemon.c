@@ -39,7 +39,7 @@ void fake_send(struct fake_daemon *fake, struct msg *msg, const int *fds, unsign
 	bytes = msg_encode(msg, buf, sizeof(buf));
 	ASSERT_GT(bytes, 0);
 	r = framing_send(fake->sock, buf, (size_t)bytes, fds, n_fds);
-	/* The second reply to a request that came twice: nobody waits for it, and the client may be gone. */
+	/* The second reply to a request that came twice: no call waits for it, and the client may be gone. */
 	if (r != -EPIPE || !fake->grace_nsec)
 		ASSERT_OK(r);
 }

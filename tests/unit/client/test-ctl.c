@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What shmemctl prints for a daemon whose answers are known: tables, JSON keys, pages, empty lists. */
+/* The output of shmemctl for a daemon whose answers are known: tables, JSON keys, pages, empty lists. */
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a client does when the daemon goes, ends the session, or the process forks. */
+/* A client whose daemon goes or ends the session, or whose process forks. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The event queue: order, bound, and the descriptor that tells of it. */
+/* The event queue: order, bound, and the descriptor that signals it. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>

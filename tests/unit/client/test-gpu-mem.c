@@ -315,7 +315,7 @@ TEST(lack_of_quota_is_no_step_down)
 	lab_close(&lab);
 }
 
-/* Nobody knows whether it was taken: the region ends with the context, which is this process's to close. */
+/* It is unknown whether the daemon took it: the region ends with the context, which is this process's to close. */
 TEST(daemon_that_dies_meanwhile_ends_the_search)
 {
 	struct lab lab = {.dies_at_peermem = true};
@@ -368,7 +368,7 @@ TEST(failure_of_every_way_leaves_nothing)
 	ASSERT(strstr(shmd_error_text(), "not today"));
 	ASSERT_EQ(fake_cuda_counts().allocations, 0);
 	ASSERT_EQ(fake_cuda_counts().registered, 0);
-	/* A GPU that is full is no reason for host memory. */
+	/* A full GPU does not lead to host memory. */
 	fake_cuda_fail("cuMemAlloc_v2", 2);
 	lab.status[MSG_MEM_MEMFD] = 0;
 	ASSERT_ERR(shmd_gpu_mem_alloc(lab.gpu, lab.nic, &automatic, &mem), ENOMEM);

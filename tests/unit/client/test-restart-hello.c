@@ -132,7 +132,7 @@ static void stop_at_hello(struct fake_daemon *fake)
 	fake_send(fake, &msg, NULL, 0);
 }
 
-/* Whoever opens one by a path connects anew then. */
+/* A client that opens a session by a path connects anew then. */
 TEST(daemon_that_stops_before_it_has_answered_hello_has_hung_up)
 {
 	struct fake_daemon fake = {.in_hello = stop_at_hello, .n_hello_deaths = 1};
@@ -143,7 +143,7 @@ TEST(daemon_that_stops_before_it_has_answered_hello_has_hung_up)
 	fake_stop(&fake);
 }
 
-/* One that is no more. */
+/* The socket is gone. */
 TEST(client_that_cannot_connect_anew_says_so)
 {
 	struct listener listener = {.n_deaths = 1, .leaves = true};

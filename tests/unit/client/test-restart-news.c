@@ -8,7 +8,7 @@
 #include "tests/lib/test.h"
 #include "tests/unit/client/restart-lab.h"
 
-/* Whoever has the lock reads the news, and may do something else first. */
+/* The thread that has the lock reads the news, and may do something else first. */
 TEST(news_that_lie_in_the_socket_in_time_count_later)
 {
 	struct saved saved = {};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a client does when the daemon dies and its session does not. */
+/* A client whose daemon dies and whose session does not. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -231,7 +231,7 @@ TEST(after_the_grace_it_is_gone_without_a_call)
 	fake_crash(&fake);
 	await_gone(client);
 	assert_dead(client, ECONNRESET, "shmemd is gone: it died and did not come back within 0.02 s");
-	/* A daemon that comes late sees that nobody is there. */
+	/* A daemon that comes late sees that the client is gone. */
 	fake_join(&fake);
 	ASSERT(fake.saw_end);
 	shmd_client_close(client);
@@ -320,7 +320,7 @@ TEST(a_call_waits_no_longer_than_its_own_time)
 	assert_alive(client, 0);
 	fake_come_back(&fake);
 	await_restarts(client, 1);
-	/* Nobody waits for that one: it is not sent again. Its reply is late like any other. */
+	/* No call waits for that one: it is not sent again. Its reply is late like any other. */
 	client->timeout_nsec = FOR_EVER;
 	ASSERT_EQ(ask(client), 2);
 	ASSERT_EQ(saved.n_repeated, 0);

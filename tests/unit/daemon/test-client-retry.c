@@ -15,7 +15,7 @@
 
 static unsigned int n_tries;
 
-/* In place of the C library's: the kernel says this to whoever has too many descriptors on their way. */
+/* In place of the C library's: the kernel returns this to a process with too many descriptors in flight. */
 ssize_t sendmsg(int sock, const struct msghdr *header, int flags)
 {
 	if (header->msg_controllen > 0) {

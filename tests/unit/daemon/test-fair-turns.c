@@ -199,7 +199,7 @@ TEST(sessions_of_one_user_are_heard_in_turn)
 	crowd_deinit(&crowd);
 }
 
-/* While nobody waits: the socket is read at once, and costs no further look of the loop. */
+/* While no user waits: the socket is read at once, and costs no further look of the loop. */
 TEST(user_that_asks_alone_is_served_at_once)
 {
 	static struct crowd crowd;

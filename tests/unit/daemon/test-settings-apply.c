@@ -211,7 +211,7 @@ TEST(a_start_with_sessions_follows_the_map_as_far_as_it_can)
 	node_map_free(map);
 }
 
-/* At a boot links may come up after the daemon. A reload is somebody's who can ask again. */
+/* At a boot links may come up after the daemon. The administrator who asked for a reload can ask again. */
 TEST(a_start_does_not_wait_for_a_port_of_the_map)
 {
 	struct settings settings;

@@ -109,7 +109,7 @@ TEST(works_run_beside_each_other_and_are_done_by_the_control_thread)
 	struct scene s;
 
 	scene_init(&s, 4);
-	/* Nobody passes before all four are there. */
+	/* No thread passes before all four are there. */
 	pthread_barrier_init(&barrier, NULL, 4);
 	for (int i = 0; i < 4; i++) {
 		jobs[i] = job_of(&s, &n_done);
@@ -464,7 +464,7 @@ int __wrap_thread_start(pthread_t *ret_thread, size_t stack_bytes, const char *n
 	return -EAGAIN;
 }
 
-/* The only idle thread is about to start another one, so nobody hears of the work, and then none can be started. */
+/* The only idle thread is about to start another one, so no thread learns of the work, and then none can be started. */
 TEST(a_work_that_comes_while_no_thread_can_be_started_does_not_wait)
 {
 	int hold = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);

@@ -15,7 +15,7 @@
 
 static const struct engine_ledger_limits limits = {.max_qps = 16, .max_cqs = 16, .max_srqs = 2};
 
-/* Engines that died: nobody touches them any more, and what they had is reachable from here. */
+/* Engines that died: no thread touches them any more, and what they had is reachable from here. */
 static struct {
 	struct engine **engines;
 	size_t n, room;

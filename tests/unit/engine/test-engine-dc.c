@@ -85,7 +85,7 @@ static void teardown(struct lab *l)
 	world_deinit(&l->w);
 }
 
-/* Where the DCT of this number finds its memory. */
+/* The memory of the DCT of this number. */
 static struct region *region_of(struct lab *l, unsigned int dct)
 {
 	return l->dcts[dct].node->index ? l->remote : l->here;
@@ -413,7 +413,7 @@ static void break_off(enum mem_mode mode, bool (*lose)(struct world *w, const st
 	teardown(&l);
 }
 
-/* Also when it is not told, and when memory is still being written for the message that broke off. */
+/* Also without a report, and when memory is still being written for the message that broke off. */
 TEST(dc_broken_off_message_gives_its_receive_back)
 {
 	FOR_EACH_MODE(mode)
@@ -567,7 +567,7 @@ TEST(dc_connections_that_were_left_are_forgotten)
 	/* Two DCTs, and as many as each remembers. */
 	ASSERT_LE(engine->n_qps, 2 + 2 * 64);
 	ASSERT_GT(engine->n_qps, 2);
-	/* Where there is no room, those make it. */
+	/* If there is no room, those make it. */
 	engine->attr.max_qps = engine->n_qps;
 	for (unsigned int i = 0; i < N_DCIS; i++) {
 		write_to(&l, i, 0, SIGNALED, 64, 0, 64);

@@ -687,7 +687,7 @@ TEST(requests_posted_in_error_are_flushed)
 	expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_WR_FLUSH_ERR);
 	expect_error(&s.p.a.rcq, true, 0, SHMD_SYNDROME_WR_FLUSH_ERR);
 	ASSERT_EQ(engine_scan(s.w.nodes[0].engine), 0);
-	/* Moving to ERR by request is no event. */
+	/* Moving to ERR by request raises no event. */
 	ASSERT_EQ(s.w.nodes[0].n_events, 0);
 	setup_deinit(&s);
 }

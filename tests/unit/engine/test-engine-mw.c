@@ -235,7 +235,7 @@ TEST(zero_based_window_begins_at_address_0)
 	teardown(&m);
 }
 
-/* A window is no region of its owner's own WQEs. */
+/* WQEs of a window's owner cannot use it as a region. */
 TEST(key_of_a_window_is_no_local_key)
 {
 	struct mw_setup m;

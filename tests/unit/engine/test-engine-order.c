@@ -258,7 +258,7 @@ TEST(acknowledgements_are_shared)
 	setup_deinit(&s);
 }
 
-/* Requests nobody waits for are acknowledged nevertheless, and cost no CQE. */
+/* Unsignaled requests are acknowledged nevertheless, and cost no CQE. */
 TEST(unsignaled_requests_complete_silently)
 {
 	struct setup s;
@@ -498,7 +498,7 @@ TEST(a_long_ring_of_the_longest_requests_is_drained)
 	world_deinit(&w);
 }
 
-/* A write nobody waits for, and behind it more NOPs than the engine keeps track of. */
+/* An unsignaled write, and behind it more NOPs than the engine keeps track of. */
 TEST(many_nops_behind_an_unsignaled_write)
 {
 	struct tqp_attr attr = TQP_ATTR;

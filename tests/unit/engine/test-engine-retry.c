@@ -342,7 +342,7 @@ TEST(a_peer_that_is_not_connected_is_silent)
 	setup_deinit(&s);
 }
 
-/* A pending memory operation is no silence: no retry while the own side is busy. */
+/* A pending memory operation does not count as silence: no retry while the own side is busy. */
 TEST(slow_memory_is_not_a_lost_packet)
 {
 	struct setup s;

@@ -318,7 +318,7 @@ static void expect_broken(struct lab *l)
 	ASSERT_EQ(tqp_info(&l->receivers[0]).state, ENGINE_QP_ERR);
 	ASSERT_EQ(tqp_info(&l->receivers[0]).first_error, SHMD_SYNDROME_LOCAL_QP_OP_ERR);
 	ASSERT(srq_info(l).error);
-	/* Final for whoever comes, although all is well there now, but told once. */
+	/* The error is final for every requester, although the receiver is well again, and is reported once. */
 	l->srq.head = 0;
 	l->srq.ring[3] = 1;
 	l->srq.n_posted = (uint16_t)srq_info(l).ci;

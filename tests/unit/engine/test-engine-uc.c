@@ -131,7 +131,7 @@ TEST(uc_inline_data_complete_without_an_answer)
 	setup_deinit(&s);
 }
 
-/* A completion says that the buffer may be used again, so it waits until nobody reads from it. */
+/* A completion says that the buffer may be used again, so it waits until no packet refers to it. */
 TEST(uc_completion_waits_until_the_buffer_is_free)
 {
 	struct engine *sender, *receiver;
@@ -145,7 +145,7 @@ TEST(uc_completion_waits_until_the_buffer_is_free)
 	engine_progress(sender, 64);
 	engine_progress(sender, 64);
 	tcq_expect_none(&s.p.a.scq);
-	/* Nobody wakes the sender when the packet has been consumed. */
+	/* Nothing wakes the sender when the packet has been consumed. */
 	ASSERT_LE(engine_next_deadline(sender), s.w.now_nsec + PACKET_WAIT_NSEC);
 	while (!list_empty(&s.w.nodes[1].inbox)) {
 		struct list *link = s.w.nodes[1].inbox.next;

@@ -12,7 +12,7 @@
 #define LOG2_WQES 4u
 #define N_SRQS 2u
 #define DOMAIN 7u
-#define TGT_PD 100u /* nobody has memory there */
+#define TGT_PD 100u /* no memory is there */
 #define SRQ_PD 5u
 
 /* A sender on node 0, a receiver on node 1, and SRQs there with a CQ each, in a PD that is not the receiver's. */
@@ -289,7 +289,7 @@ TEST(xrc_survives_what_is_lost_repeated_and_reordered)
 	}
 }
 
-/* The sender of one type is heard by the receiver of the other, and by nobody else. */
+/* The sender of one type reaches the receiver of the other, and no other QP. */
 TEST(xrc_is_not_heard_by_a_qp_of_the_same_type_or_of_rc)
 {
 	static const enum engine_qp_type types[] = {ENGINE_QP_XRC_INI, ENGINE_QP_RC};

@@ -219,7 +219,7 @@ static void begin_anew(struct tqp *dci)
 	ASSERT_OK(tqp_to_rts(dci, &(const struct tqp_attr)TQP_ATTR));
 }
 
-/* A DCI made after a restart is no former one to a DCT that remembers: its connection numbers are higher. */
+/* A DCT that remembers a former DCI does not take a new one for it: its connection numbers are higher. */
 TEST(connection_numbers_go_on)
 {
 	struct lab t;
@@ -302,7 +302,7 @@ static void make_dcis(struct lab *t)
 	}
 }
 
-/* A DCT remembers a DCI of which nobody else knows any more. */
+/* A DCT remembers a DCI that is forgotten everywhere else. */
 TEST(connection_numbers_go_on_though_no_ledger_tells)
 {
 	struct lab t;

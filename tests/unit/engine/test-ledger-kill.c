@@ -74,7 +74,7 @@ static void deinit(struct client *c)
 	lives_deinit(&c->l);
 }
 
-/* The engines: nobody rings, so they look. */
+/* The engines: no doorbell rings, so they look. */
 static void serve(struct client *c)
 {
 	lives_restore(&c->l);

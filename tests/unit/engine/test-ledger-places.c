@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Places of a ledger: how many there are, and that what it says of an object reaches that object, and no other one that is made
+ * Places of a ledger: how many there are, and that an entry reaches its own object, and no other one that is made
  * before or after it.
  */
 #include <endian.h>
@@ -70,7 +70,7 @@ TEST(places_are_bounded_and_used_again)
 	while (n-- > 0)
 		tqp_deinit(&qps[n]);
 	tqp_init(&qps[0], &t.l.w, 0, &t.attr);
-	/* Nobody restores it: its places are free again. */
+	/* It is not restored: its places are free again. */
 	lives_restore(&t.l);
 	qps[0].attr.ledger = t.a.node->ledger;
 	ASSERT_ERR(engine_qp_restore(t.a.node->engine, &qps[0].attr), ENOENT);

@@ -90,7 +90,7 @@ static const struct engine_qp_modify to_rts = {.state = ENGINE_QP_RTS,
 					       .rnr_retry = 7,
 					       .max_rd_atomic = 16};
 
-/* As a client does that sends its request again when nobody answered. */
+/* As a client does that sends its request again when it got no answer. */
 static void modify(struct lab *t, struct tqp *qp, const struct engine_qp_modify *mod)
 {
 	int r = lives_modify(&t->l, qp, mod);
@@ -591,7 +591,7 @@ static bool lose_all(struct world *w, const struct engine_packet *pkt, uint64_t 
 	return true;
 }
 
-/* Whoever is back first speaks to nobody. Neither no retries at all nor a time-out of years matter then. */
+/* The side that is back first has no peer yet. Then no retry count and no time-out matters. */
 TEST(a_peer_that_comes_back_later_is_found)
 {
 	struct tqp_attr attr = TQP_ATTR;
@@ -649,7 +649,7 @@ static void scribble(uint8_t *at, size_t bytes, uint64_t *seed)
 		at[test_random(seed) % bytes] ^= (uint8_t)test_random(seed);
 }
 
-/* Whatever it makes of its rings while nobody lives, it harms itself alone: another pair goes on. */
+/* Whatever a client writes into its rings while no engine lives, it harms itself alone: another pair goes on. */
 static void scribble_once(uint64_t seed)
 {
 	const struct tqp_attr attr = TQP_ATTR;

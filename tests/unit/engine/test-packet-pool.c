@@ -134,7 +134,7 @@ TEST(a_dry_pool_delays_and_loses_nothing)
 		world_step(&w);
 	for (unsigned int i = 0; i < N; i++)
 		tcq_expect_none(&p[i].a.scq);
-	/* Other threads return packets and wake nobody: the engine asks to be called soon. */
+	/* Other threads return packets and wake no thread: the engine asks to be called soon. */
 	ASSERT_LE(engine_next_deadline(w.nodes[0].engine), w.now_nsec + PACKET_WAIT_NSEC);
 	for (unsigned int i = 0; i < 80; i++) {
 		struct list *link = hoard.next;

@@ -191,7 +191,7 @@ TEST(no_tenant_holds_all_packets)
 	ASSERT_GE(n_greedy, 500);
 	ASSERT_GE(n_other, 200);
 	ASSERT_GE(n_responses, 64);
-	/* Both wait; whoever gets some back goes on. */
+	/* Both wait; the one that gets packets back goes on. */
 	ASSERT(!list_empty(&first_qp(&other)->packet_link[PACKET_USE_REQUEST]));
 	put_all(first_qp(&other), of_other, n_other);
 	put_all(first_qp(&other), responses, n_responses);
@@ -289,7 +289,7 @@ TEST(time_counts_if_there_is_a_clock)
 	world_deinit(&w);
 }
 
-/* Timers that expire in vain are paid for by those who set them, up to a limit: nobody is shut out for long. */
+/* Timers that expire in vain are paid for by those who set them, up to a limit: no tenant is shut out for long. */
 TEST(timers_make_no_endless_debt)
 {
 	static struct tenancy one;
@@ -308,7 +308,7 @@ TEST(timers_make_no_endless_debt)
 		ASSERT_GE(tenant->credit_nsec, -TENANT_MOST_DEBT_NSEC);
 	}
 	ASSERT_EQ(tenant->credit_nsec, -TENANT_MOST_DEBT_NSEC);
-	/* It is served again, at once when nobody else wants to be. */
+	/* It is served again, at once if no other tenant waits. */
 	post_all(&one, 1);
 	world_run(&w);
 	ASSERT_EQ(n_done(&one), 1);

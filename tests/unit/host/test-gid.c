@@ -65,7 +65,7 @@ TEST(the_ports_own_interface_that_is_up_is_preferred)
 	ASSERT_EQ(CHOOSE({V2, .bytes = IPV4(10, 1, 0, 1)}, {V2, .bytes = GLOBAL, .is_netdev_own = true}), 1);
 	/* Without an address that passes routers of its own, the VLAN's. */
 	ASSERT_EQ(CHOOSE({V2, .bytes = LOCAL, .is_netdev_own = true}, {V2, .bytes = IPV4(10, 1, 0, 1)}), 1);
-	/* An interface that is down reaches nobody. */
+	/* An interface that is down reaches no peer. */
 	ASSERT_EQ(CHOOSE({V2, .bytes = IPV4(10, 0, 0, 1), .is_netdev_own = true, .is_netdev_down = true}, {V2, .bytes = IPV4(10, 1, 0, 1)}),
 		  1);
 	ASSERT_EQ(CHOOSE({V2, .bytes = IPV4(10, 0, 0, 1), .is_netdev_down = true}, {V2, .bytes = LOCAL}), 1);
@@ -106,7 +106,7 @@ TEST(sysfs_tells_whose_address_it_is)
 	ASSERT(!look(&tree, 0).is_netdev_down);
 	ASSERT(!look(&tree, 1).is_netdev_own);
 	ASSERT(look(&tree, 1).is_netdev_down);
-	/* Nobody says. */
+	/* It is unknown. */
 	ASSERT(!look(&tree, 2).is_netdev_down);
 	ASSERT(!look(&tree, 3).is_netdev_own);
 	ASSERT(!look(&tree, 3).is_netdev_down);

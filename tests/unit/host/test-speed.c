@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ports are capable of: link modes of the kernel's numbers, the two questions, who does not answer; masks of InfiniBand. */
+/* Capabilities of ports: link modes of the kernel's numbers, the two questions, ports that do not answer; masks of InfiniBand. */
 #include <errno.h>
 #include <string.h>
 
@@ -71,7 +71,7 @@ TEST(values_that_are_no_speed_are_ignored)
 	ASSERT_SPEED(speed_of(74), 0, 0); /* FEC_LLRS */
 	ASSERT_SPEED(speed_of(99), 0, 0); /* 10baseT1S_Full */
 	ASSERT_SPEED(speed_of(102), 0, 0); /* 10baseT1BRR_Full */
-	ASSERT_SPEED(speed_of(127), 0, 0); /* nobody's yet */
+	ASSERT_SPEED(speed_of(127), 0, 0); /* no speed yet */
 }
 
 /* Numbers of Linux 5.8 to 6.17: not in every header. */
@@ -226,7 +226,7 @@ TEST(a_port_of_infiniband_at_its_best_is_known_by_all_lanes)
 	ASSERT_EQ(host_ib_max_mbps(MASKS, HDR, 200000, 4), 200000);
 	ASSERT_EQ(host_ib_max_mbps(MASKS, NDR | WIDTH_2X, 400000, 4), 400000);
 	ASSERT_EQ(host_ib_max_mbps(MASKS, XDR | WIDTH_2X, 800000, 4), 800000);
-	/* Over less lanes of its class: who knows how many there are? */
+	/* Over less lanes of its class: their number is unknown. */
 	ASSERT_EQ(host_ib_max_mbps(MASKS, NDR | WIDTH_2X, 200000, 2), 0);
 	ASSERT_EQ(host_ib_max_mbps(MASKS, HDR, 50000, 1), 0);
 	/* Which may be EDR that runs as FDR. */

@@ -131,7 +131,7 @@ TEST(devices_that_a_backend_takes_later_leave_the_list)
 	scene_deinit(&s);
 }
 
-/* Nobody can open these devices. */
+/* No process can open these devices. */
 TEST(mtu_is_what_the_interface_leaves_room_for)
 {
 	static const struct {
@@ -263,7 +263,7 @@ TEST(a_watch_that_sleeps_ends_at_once)
 	wait_for(&s, 1, "rxe0", HOST_STATE_ACTIVE, 2);
 	began = nsec_now();
 	s.watch = host_watch_free(s.watch);
-	/* It would sleep for ever; who gives up on it does after two seconds, and leaves a thread. */
+	/* It would sleep for ever; host_watch_free() gives up after two seconds, and leaves a thread. */
 	ASSERT(!s.watch);
 	ASSERT_LT(nsec_now() - began, 15 * NSEC_PER_SEC);
 	scene_deinit(&s);

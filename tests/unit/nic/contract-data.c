@@ -211,7 +211,7 @@ TEST(the_key_of_a_third_session_is_refused)
 	rig_close(&rig);
 }
 
-/* The address of a QP is no secret, and of no use to a stranger: that QP listens to its own peer only. */
+/* The address of a QP is public, and useless to a stranger: that QP listens to its own peer only. */
 TEST(a_stranger_that_connects_to_a_qp_writes_nothing_even_with_its_key)
 {
 	const struct nic_ops *ops;

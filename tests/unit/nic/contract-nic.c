@@ -91,7 +91,7 @@ TEST(auto_chooses_the_best_doorbell_mode_and_gives_no_reason_for_it)
 	rig_close(&rig);
 }
 
-/* Descriptors of memory are regular files; a command descriptor is none. */
+/* Descriptors of memory are regular files; a command descriptor is not. */
 TEST(mode_cpu_gives_a_client_memory_only)
 {
 	const struct nic_doorbell *doorbell;

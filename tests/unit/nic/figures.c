@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Figures of the soft NIC, for its README: run by hand, judged by nobody.
+ * Figures of the soft NIC, for its README: run by hand, without a limit.
  *
  *	[SHMD_SPIN_USEC=20] nic-figures [traffic | set_up | many_clients | idleness]
  */

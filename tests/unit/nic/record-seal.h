@@ -2,7 +2,7 @@
 #ifndef SHMD_TESTS_UNIT_NIC_RECORD_SEAL_H
 #define SHMD_TESTS_UNIT_NIC_RECORD_SEAL_H
 
-/* As anybody can who writes records: length and sum by their description, not by the code under test. */
+/* As any writer of records can: length and sum by their description, not by the code under test. */
 
 #include <endian.h>
 #include <stddef.h>

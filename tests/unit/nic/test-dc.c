@@ -18,7 +18,7 @@
 #define DCT N_DCIS /* index in a session's batch */
 #define FIRST_USER 1000u /* each session is another one's, so on soft NICs each has an executor */
 
-/* 34 ms, two retries: for who is never answered, and yet enough for an answer on a loaded machine. */
+/* 34 ms, two retries: for a requester without an answer, and yet enough for an answer on a loaded machine. */
 static const struct nic_qp_params impatient = {
 	.timeout = 13, .retry_count = 2, .rnr_retry = 2, .min_rnr_timer = 1, .max_rd_atomic = 16};
 
@@ -304,7 +304,7 @@ TEST(keys_of_dcts_are_their_own)
 	rig_close(&rig);
 }
 
-/* Rights of the DCT and of the memory bind; who breaks them fails alone. */
+/* Rights of the DCT and of the memory bind; a client that breaks them fails alone. */
 TEST(a_dci_that_is_refused_leaves_the_dct_to_others)
 {
 	struct nic_dc_peer to_b, to_c;
@@ -382,7 +382,7 @@ TEST(sessions_end_in_the_midst_of_traffic)
 		peer = resolve(&a, &b);
 		back = resolve(&b, &a);
 		for (unsigned int k = 0; k < 20; k++) {
-			/* Into bytes that nobody reads: two NICs may be at them at once. */
+			/* Into bytes that no test reads: two NICs may be at them at once. */
 			post(&a, k & 1, SHMD_OPCODE_RDMA_WRITE, &peer, &b, 0, 65536, 65536);
 			post(&b, k & 1, SHMD_OPCODE_RDMA_WRITE, &back, &a, 0, 65536, 65536);
 		}

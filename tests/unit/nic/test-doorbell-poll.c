@@ -171,7 +171,7 @@ TEST(a_doorbell_rings_the_named_queue_first_and_then_each_that_has_moved)
 	ASSERT(!doorbell_poll_look(&lab.poll));
 	post(&lab, 2, 1);
 	post(&lab, 5, 1);
-	/* Without a doorbell nobody looks at dbrecs. */
+	/* Without a doorbell no thread looks at dbrecs. */
 	ASSERT(!doorbell_poll_look(&lab.poll));
 	ring_for(&lab, 5, 1);
 	ASSERT(doorbell_poll_look(&lab.poll));

@@ -457,7 +457,7 @@ TEST(a_record_of_what_has_gone_has_its_place)
 	rig_close(&rig);
 }
 
-/* The handle of a region that was being destroyed is nobody's: not even a client that tells of it is believed. */
+/* The handle of a region that was being destroyed has no owner, not even a client that claims it. */
 TEST(a_region_that_has_gone_has_its_place_and_no_handle)
 {
 	const struct nic_mr_attr told = {
@@ -508,7 +508,7 @@ TEST(hostile_records_destroy_nothing)
 		}
 		legacy.record[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
-	/* Some of it is a client's own affair: what a QP says of itself to peers. */
+	/* Some of it is the client's own choice: what a QP reports to peers. */
 	ASSERT_GT(n_taken, 0u);
 	client_exercise(&a, &a);
 	write_word(&a, &a, 1, 99);
@@ -563,7 +563,7 @@ TEST(an_error_between_two_daemons_is_reported_by_the_next)
 	ASSERT_ERR(client_next_event(rig.nic[0], &event), EAGAIN);
 	ASSERT_OK(rig.nic[0]->ops->qp_query(imported.ctx, client_qpn(&a, 0), &info));
 	ASSERT_EQ(info.first_error, SHMD_SYNDROME_REMOTE_ACCESS_ERR);
-	/* And by the one after it: who can say whether the first came to tell its client. */
+	/* And by the one after it: it is unknown whether the first has told its client. */
 	ASSERT(!rig.nic[0]->ops->ctx_unimport(imported.ctx));
 	nic_imported_deinit(&imported);
 	ASSERT_OK(import(rig.nic[0], 8, &legacies[0], fds, &imported));

@@ -174,7 +174,7 @@ TEST(a_gpu_that_wakes_no_thread_is_served)
 	lab_deinit(&lab);
 }
 
-/* The word names one QP; the other's doorbell was overwritten before anybody saw it. */
+/* The word names one QP; the other's doorbell was overwritten before any thread saw it. */
 TEST(an_overwritten_doorbell_is_not_lost)
 {
 	struct lab lab;
@@ -184,7 +184,7 @@ TEST(an_overwritten_doorbell_is_not_lost)
 	ASSERT_OK(bell_page_add(lab.page, QPN, &lab.snd[0], false));
 	ASSERT_OK(bell_page_add(lab.page, OTHER_QPN, &lab.snd[1], false));
 	await_asleep(&lab);
-	/* Nothing in the word, so nobody looks yet. */
+	/* Nothing in the word, so no thread looks yet. */
 	__atomic_store_n(&lab.snd[1], htobe32(7), __ATOMIC_RELEASE);
 	post(&lab, 0, QPN, 5, true);
 	/* The named one first, then the other: the register ends with the other. */
@@ -225,7 +225,7 @@ TEST(after_a_reset_the_same_index_is_rung_again)
 	await_reg(&lab, rung(OTHER_QPN, 3));
 	__atomic_store_n(&lab.reg, 0, __ATOMIC_RELEASE);
 	bell_page_reset(lab.page, OTHER_QPN);
-	/* Its own doorbell is lost behind one that names nobody. */
+	/* Its own doorbell is lost behind one that names no QP. */
 	post(&lab, 1, 1, 3, true);
 	await_reg(&lab, rung(OTHER_QPN, 3));
 	lab_deinit(&lab);
@@ -320,7 +320,7 @@ static void expect_no_page(struct lab *lab, const struct nic_saved_fds *right, u
 	ASSERT_ERR(bell_page_new(lab->bells, &attr, &doorbell, &page), EBADF);
 }
 
-/* A page that somebody can cut off would end the process that goes on with it. */
+/* A page that a client can cut off would end the process that goes on with it. */
 TEST(page_that_may_shrink_is_refused)
 {
 	int fds[] = {file_of_a_page(), memfd_of(SHMD_DB_PAGE_BYTES, F_SEAL_GROW), memfd_of(2 * SHMD_DB_PAGE_BYTES, F_SEAL_SHRINK), -1};

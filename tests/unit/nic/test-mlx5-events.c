@@ -123,7 +123,7 @@ TEST(a_qp_that_was_reset_has_no_errors_of_its_former_life)
 	ASSERT_OK(rig.nic[1]->ops->qp_modify(b.ctx, client_qpn(&b, 0), NIC_QPS_ERR));
 	ASSERT_OK(rig.nic[1]->ops->qp_query(b.ctx, client_qpn(&b, 0), &info));
 	ASSERT_EQ(info.first_error, SHMD_SYNDROME_WR_FLUSH_ERR);
-	/* ERR that was asked for is no news. */
+	/* A requested ERR is not reported. */
 	ASSERT_ERR(client_next_event(rig.nic[1], &event), EAGAIN);
 	client_close(&a);
 	client_close(&b);
@@ -387,7 +387,7 @@ TEST(nic_that_is_lost_is_reported_and_lets_everything_go)
 	ASSERT_EQ(info.state, NIC_PORT_LOST);
 	ASSERT_ERR(rig.nic[0]->ops->ctx_open(rig.nic[0], &attr, &ctx), ENODEV);
 	ASSERT_ERR(rig.nic[0]->ops->qp_modify(a.ctx, client_qpn(&a, 1), NIC_QPS_INIT), ENODEV);
-	/* Told once, and nothing is left that would wake the daemon for ever. */
+	/* Reported once, and nothing is left that would wake the daemon for ever. */
 	ASSERT_ERR(client_next_event(rig.nic[0], &event), EAGAIN);
 	expect_silence(rig.nic[0]);
 	/* Its sessions end as any others; the NIC beside it goes on. */
@@ -481,7 +481,7 @@ TEST(nic_that_stays_away_for_a_while_is_found)
 	rig_close(&rig);
 }
 
-/* Its end is read by nobody before the NIC is back: it must not be taken for the end of the new life. */
+/* Its end stays unread until the NIC is back: it must not be taken for the end of the new life. */
 TEST(end_of_a_former_life_is_not_reported_for_the_new_one)
 {
 	struct client a[3];

@@ -220,7 +220,7 @@ TEST(hostile_records_with_a_right_sum_are_refused_or_make_sense)
 		n_refused += decode(data, bytes) < 0;
 		data[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
-	/* Counts, kinds, flags, alignments, ranges and numbers of CQs are most of it that is no free number. */
+	/* Most fields that are not free numbers are counts, kinds, flags, alignments, ranges and numbers of CQs. */
 	ASSERT_GT(n_refused, bytes * 2);
 	free(data);
 }

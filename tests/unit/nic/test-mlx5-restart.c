@@ -53,8 +53,8 @@ struct record {
 struct heritage {
 	unsigned int turn;
 	struct record records[2];
-	struct counts after[STEPS + 1]; /* so many steps: of a life that nobody disturbs */
-	struct client_qp qps[2]; /* what the client knows of its indexes */
+	struct counts after[STEPS + 1]; /* so many steps: of an undisturbed life */
+	struct client_qp qps[2]; /* the client's indexes */
 	bool closes; /* the context was being closed */
 };
 
@@ -64,7 +64,7 @@ struct life {
 	int mem_fds[REGIONS], queue_fds[BATCHES];
 	uint64_t queue_bytes[BATCHES];
 	int keeper; /* socket: takes the context's descriptors */
-	/* Of one daemon. */
+	/* The record of one daemon. */
 	struct rig rig;
 	struct nic_ctx *ctx;
 	struct nic_mr *mrs[REGIONS];
@@ -246,7 +246,7 @@ static int command_fd(const struct life *life)
 	return saved.fds[0];
 }
 
-/* 0: nobody kills it, and what it has is the measure. */
+/* 0: it is not killed, and its counts are the measure. */
 static void first_daemon(struct life *life, uint64_t kill_after)
 {
 	rig_open_mlx5(&life->rig, 1, NULL);
@@ -471,7 +471,7 @@ static void daemon_that_hears_on(struct life *life, const struct nic_saved_fds *
 	exit(0);
 }
 
-/* Contexts in advance, one of which is handed out with a batch that nobody has taken yet. */
+/* Contexts in advance, one of which is handed out with a batch that is not taken yet. */
 static void daemon_with_a_pool(struct life *life)
 {
 	struct nic_ctx_pool_attr attr = {.n_ctxs = 3};

@@ -280,7 +280,7 @@ static ino_t page_of(const struct client *c)
 	return st.st_ino;
 }
 
-/* As others see the executor of a client: whoever is not this user takes along what it sends there. */
+/* As others see the executor of a client: another user sends its payload in the packets. */
 static uint32_t uid_of(const struct client *c)
 {
 	return __atomic_load_n(&soft_ctx(c->ctx)->exec->lane->uid, __ATOMIC_RELAXED);
@@ -374,7 +374,7 @@ static void assert_rests_and_goes_on(struct pair *pair)
 	ASSERT_EQ(client_word(&pair->b, 128), before + 1000);
 }
 
-/* A process that ends in order must not cut an atomic: of that one nobody could say whether it happened. */
+/* A process that ends in order must not cut an atomic: its outcome would be unknown. */
 TEST(nic_that_is_left_begins_nothing_more_and_the_next_one_goes_on)
 {
 	struct pair pair;
@@ -389,7 +389,7 @@ TEST(nic_that_is_left_begins_nothing_more_and_the_next_one_goes_on)
 	pair_close(&pair);
 }
 
-/* Doorbells rung while nobody was there are heard after resume, and not before: also when the dead thread slept. */
+/* Doorbells rung between two daemons are served after resume, and not before: also when the dead thread slept. */
 TEST(wqes_posted_meanwhile_are_executed_after_resume)
 {
 	struct shmd_cqe cqe;
@@ -475,7 +475,7 @@ TEST(new_objects_have_numbers_and_keys_of_their_own)
 	pair_close(&pair);
 }
 
-/* Clients may read the NIC page, and nobody can make more of their descriptor than that. */
+/* Clients may read the NIC page, and cannot make more of their descriptor than that. */
 TEST(clients_cannot_write_a_saved_page)
 {
 	const struct nic_doorbell *doorbell;
@@ -531,7 +531,7 @@ TEST(first_context_of_a_nic_decides_nothing_for_others)
 	pair_close(&pair);
 }
 
-/* Where nothing outlives the process there is no writable file of the page, and nobody can map it for writing any more. */
+/* If nothing outlives the process there is no writable file of the page, and no process can map it for writing. */
 TEST(pages_of_nics_that_save_nothing_are_sealed)
 {
 	const struct nic_ctx_attr saved = {.session_id = 1, .health_fd = -1, .is_saved = true};

@@ -204,7 +204,7 @@ TEST(short_retries_end_in_retry_exceeded_while_the_port_is_down)
 	lane_close(&lane);
 }
 
-/* With time-out 0 nobody asks again: what was lost stays so, as IBTA has it. */
+/* With time-out 0 the requester sends nothing again: lost packets stay lost, as IBTA has it. */
 TEST(time_out_0_waits_for_ever)
 {
 	struct nic_qp_params params = short_params;

@@ -269,7 +269,7 @@ static uint8_t seed(unsigned int s, unsigned int i, uint32_t round)
 	return (uint8_t)(round * 31 + i * 7 + s);
 }
 
-/* What QP i of side s sends in one round. */
+/* The requests of QP i of side s in one round. */
 static void post_round(struct world *world, unsigned int s, unsigned int i, uint32_t round)
 {
 	struct client *c = &world->sides[s].client, *to = &world->sides[!s].client;
@@ -312,7 +312,7 @@ static void post_all(struct world *world)
 	world->n_deaths = 0;
 }
 
-/* The next one of its kind, or the end of two QPs since nobody knows of an atomic between them. */
+/* The next one of its kind, or the end of two QPs since the outcome of an atomic between them is unknown. */
 static void take_cqe(struct world *world, unsigned int s, unsigned int i, const struct shmd_cqe *cqe)
 {
 	struct side *side = &world->sides[s];
@@ -403,7 +403,7 @@ static void check(const struct world *world)
 		for (unsigned int i = 0; i < QPS; i++) {
 			uint64_t counter = client_word(&world->sides[!s].client, COUNTER_OFFSET + i * 64);
 
-			/* One that was not told of was done, or not; never twice. */
+			/* An unreported one was done, or not; never twice. */
 			ASSERT_LE(counter, world->n_rounds);
 			if (world->over)
 				continue;
@@ -469,8 +469,8 @@ static bool is_of_an_atomic(enum engine_step step)
 }
 
 /*
- * Only at steps of an atomic nobody can know. The other NIC's thread is killed wherever it is, which may be at one of those: not time
- * after time.
+ * The outcome is unknown only at steps of an atomic. The other NIC's thread is killed wherever it is, which may be at one of those, but
+ * not time after time.
  */
 static bool is_known_in_the_end(enum engine_step step, unsigned int nth)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Users who do not trust each other on one soft NIC: each has an executor, and one whose executor stands still, since its memory
- * makes the thread sleep or no CPU is left for it, keeps nobody else's queues from being served and costs no peer a retry.
+ * makes the thread sleep or no CPU is left for it, delays no other user's queues and costs no peer a retry.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -235,7 +235,7 @@ static void *come_and_go(void *arg)
 	return NULL;
 }
 
-/* An executor that ends while somebody asks is counted once. */
+/* An executor that ends during a query is counted once. */
 TEST(counters_never_fall_nor_count_twice_while_users_come_and_go)
 {
 	struct comer comers[3];
@@ -275,7 +275,7 @@ struct leaver {
 	unsigned int *n_here; /* atomic: leavers that go on */
 };
 
-/* Two users, each the other's peer, who leave in the middle of what they do, and their executors with them. */
+/* Two users, each the other's peer, that leave in the middle of their traffic, and their executors with them. */
 static void *leave_in_mid_traffic(void *arg)
 {
 	const struct leaver *leaver = arg;
@@ -361,7 +361,7 @@ TEST(a_user_whose_thread_stands_still_delays_no_other)
 	ASSERT_OK(rig.nic[0]->ops->port_set(rig.nic[0], NIC_PORT_ACTIVE));
 	ASSERT_ERR(alice.ctx->nic->ops->qp_query(alice.ctx, client_qpn(&alice, 0), &info), EBUSY);
 	ASSERT_LT(nsec_now() - begin, SITS_NSEC - 500 * NSEC_PER_MSEC);
-	/* Once it was waited for in vain nobody waits. */
+	/* After one wait in vain no call waits. */
 	begin = nsec_now();
 	ASSERT_ERR(alice.ctx->nic->ops->qp_query(alice.ctx, client_qpn(&alice, 0), &info), EBUSY);
 	ASSERT_OK(alice.ctx->nic->ops->ctx_counters(alice.ctx, &counters));
@@ -375,7 +375,7 @@ TEST(a_user_whose_thread_stands_still_delays_no_other)
 	rig_close(&rig);
 }
 
-/* The control thread asks for 30 ms at most. That is no reason to refuse a client who waits for longer. */
+/* The control thread asks for 30 ms at most. A client that waits for longer is not refused for that. */
 TEST(a_question_with_patience_is_asked_although_another_one_was_given_up_sooner)
 {
 	struct nic_counters counters;
@@ -416,7 +416,7 @@ TEST(questions_that_were_left_touch_nothing_of_a_context_that_is_closed)
 
 #define ASKED_NSEC ((test_is_full() ? 20 : 3) * NSEC_PER_SEC)
 
-/* Its thread sleeps, and answers just as whoever asked gives up: it does not pass for one that stands still until it is woken. */
+/* Its thread sleeps, and answers just as the caller gives up: it does not pass for one that stands still until it is woken. */
 TEST(an_idle_executor_that_answered_a_little_late_is_asked_again)
 {
 	const uint64_t until = nsec_now() + ASKED_NSEC;

@@ -107,7 +107,7 @@ TEST_TIMEOUT(another_porter_is_given_what_one_that_died_had, 60)
 	scene_deinit(&s);
 }
 
-/* Nobody here has looked at its channel since. */
+/* The test has not read its channel since. */
 static void kill_unseen(void)
 {
 	uint64_t end = nsec_now() + PATIENCE_NSEC;
@@ -286,7 +286,7 @@ static void be_ordinary(void)
 	prctl(PR_SET_DUMPABLE, 1);
 }
 
-/* Everything that was sent lies in a channel that only the order for its porter has: nobody closes it. */
+/* Everything that was sent lies in a channel that only the order for its porter has: no process closes it. */
 TEST_TIMEOUT(order_for_a_porter_waits_while_none_can_be_forked, 60)
 {
 	struct client client;
@@ -382,7 +382,7 @@ TEST_TIMEOUT(request_does_not_wait_for_a_porter_that_cannot_be_forked, 60)
 	scene_deinit(&s);
 }
 
-/* Nobody starts porters any more: the one that runs goes on, and once it has ended, nobody waits. */
+/* No porter can be started any more: the one that runs goes on, and once it has ended, no slot waits. */
 TEST_TIMEOUT(end_of_the_zygote_is_reported_and_ends_waits_for_porters, 60)
 {
 	struct porter_slot_attr attr = {.uid = UID + 1, .packet = on_packet};

@@ -36,7 +36,7 @@ TEST(packet_comes_with_its_descriptor_which_is_held_until_it_is_closed)
 	client.fd = -1;
 	ASSERT_EQ(foreign_account_unclosed(s.account), 0);
 	held_close(copy);
-	/* Nobody has it here, and the porter has. */
+	/* This process does not have it, and the porter has. */
 	ASSERT_EQ(foreign_account_unclosed(s.account), 1);
 	expect_closed_elsewhere(pipe, &s);
 	close(pipe);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is encoded comes back; limits on both sides; what an encoder refuses. */
+/* Encoded messages come back; limits on both sides; messages that an encoder refuses. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -228,7 +228,7 @@ TEST(deinit_twice_and_of_nothing_is_harmless)
 	msg_deinit(&msg);
 }
 
-/* The attack: a client whose name reads backwards in an administrator's list. Older peers send it; nobody shows it. */
+/* The attack: a client whose name reads backwards in an administrator's list. Older peers send it; no list shows it. */
 TEST(characters_that_deceive_are_replaced_when_they_are_received)
 {
 	struct msg msg, back;

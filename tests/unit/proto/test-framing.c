@@ -243,7 +243,7 @@ TEST(closing_takes_the_descriptors_of_unread_packets)
 	int pair[2], ends[2];
 	char byte;
 
-	skip_where_descriptors_leak(); /* what nobody reads is cut off */
+	skip_where_descriptors_leak(); /* unread bytes are cut off */
 	for (int i = 0; i < 3; i++) {
 		unsigned int before = n_open_fds();
 

@@ -26,7 +26,7 @@ TEST(control_characters_are_not)
 	ASSERT(!IS_CLEAN("\xc2\x9f"));
 }
 
-/* The attack: a name that reads backwards, ends a line, or has something in it that nobody sees. It may come, and is not shown. */
+/* The attack: a name that reads backwards, ends a line, or has invisible characters in it. It may come, and is not shown. */
 TEST(deceptive_text_is_legal_and_not_clean)
 {
 	static const char *const texts[] = {

@@ -32,7 +32,7 @@ static int make_memfd(size_t n, int seals)
 	return fd;
 }
 
-/* A copy: whoever opens a state finishes what its writer did not finish. */
+/* A copy: the process that opens a state finishes what its writer did not finish. */
 static struct state *open_bytes(const void *bytes, size_t n)
 {
 	int fd = make_memfd(n, F_SEAL_SHRINK);

@@ -179,7 +179,7 @@ TEST(file_that_cannot_be_opened_again_is_kept_once)
 	manager_deinit(&manager);
 }
 
-/* An open for writing would wait until whoever has the lease gives it up, or is too late to. */
+/* An open for writing would wait until the holder of the lease gives it up, or the lease expires. */
 TEST(memory_with_a_lease_on_it_is_refused_at_once)
 {
 	int memfd = memfd_create("test", MFD_CLOEXEC), leased;

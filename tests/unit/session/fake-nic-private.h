@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What fake-nic.c makes and fake-save.c makes again. */
+/* Objects that fake-nic.c makes and fake-save.c makes again. */
 #ifndef SHMD_TESTS_FAKE_NIC_PRIVATE_H
 #define SHMD_TESTS_FAKE_NIC_PRIVATE_H
 

@@ -25,7 +25,7 @@ struct fake_nic {
 	int fail_err;
 	uint32_t last_number; /* of QPs and CQs */
 	char log[FAKE_LOG_BYTES]; /* names of operations, space separated */
-	struct nic_event event; /* told once when has_event */
+	struct nic_event event; /* returned once when has_event */
 	bool has_event;
 	enum nic_port_state port_set; /* what port_set was called with last */
 	bool has_uar; /* and takes it for the better mode */

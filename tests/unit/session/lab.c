@@ -207,7 +207,7 @@ void lab_deinit(struct lab *lab)
 	later_wait();
 }
 
-/* The kernel lets go of what was under way on a socket when it likes, and tells nobody. */
+/* The kernel lets go of what was under way on a socket when it likes, and reports it to no process. */
 static void wait_until_read(struct lab *lab)
 {
 	struct inflight_table *table = &lab->registry.inflight;

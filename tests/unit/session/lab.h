@@ -54,7 +54,7 @@ void pair_init(struct pair *pair, struct lab *lab); /* no Hello yet */
 void pair_init_on(struct pair *pair, struct lab *lab, const int socks[2]); /* the same on a pair of one's own, taken: the daemon's end first */
 void pair_init_hello(struct pair *pair, struct lab *lab, enum msg_role role);
 void pair_deinit(struct pair *pair);
-/* The session's user is somebody else from now on, neither root nor the daemon's user. */
+/* The session belongs to another user from now on, neither root nor the daemon's user. */
 void pair_make_ordinary(struct pair *pair, uint32_t uid);
 /* raw_expect_end, and the session knows it. */
 void pair_expect_end(struct pair *pair, enum shmd_status status);

@@ -16,7 +16,7 @@ struct save_lab {
 	struct lab lab; /* of the daemon that lives */
 	bool blocks; /* NICs do: to set before save_lab_init */
 	unsigned int max; /* the store is full with so many */
-	void *first_state; /* owned: a session's as it was when somebody could find it, the newest of them */
+	void *first_state; /* owned: the first state by which a session can be found, of the newest session */
 	size_t first_bytes;
 	unsigned int n;
 	struct {
@@ -26,7 +26,7 @@ struct save_lab {
 	} kept[SAVE_LAB_NAMES];
 };
 
-extern uint32_t save_lab_peer_uid; /* what the kernel says of the user behind every socket; 0: as it is */
+extern uint32_t save_lab_peer_uid; /* the user behind every socket, in place of the kernel's answer; 0: that answer */
 
 void save_lab_init(struct save_lab *k, uint64_t limit);
 void save_lab_deinit(struct save_lab *k); /* nothing is saved but the daemon's own state */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a daemon finds at its start and cannot go on with: nothing of it is left, and its clients and the log know. */
+/* Sessions that a daemon finds at its start and cannot take over: nothing of them is left, and clients and the log get the reason. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -209,7 +209,7 @@ static void find_nonsense(void)
 	start(&s, true);
 	ASSERT_EQ(s.result.n_strange, 0);
 	ASSERT_EQ(s.result.n_ended, 2);
-	/* A socket whose state nobody has. */
+	/* A socket without a state. */
 	ASSERT_EQ(s.result.n_strays, 1);
 	ASSERT_EQ(s.n_adopted, 1);
 	ASSERT_EQ(s.n_warnings, 2);
@@ -228,7 +228,7 @@ static void expect_end(int client)
 	ASSERT_EQ(msg.event.kind, MSG_EVENT_SESSION_END);
 }
 
-/* The first state has nothing of a session in it, and the second is no state. */
+/* The first state is without a session, and the second is not a state. */
 TEST(states_that_say_nothing_end_their_sessions)
 {
 	int clients[3];

@@ -388,7 +388,7 @@ static void tell_port(struct lab *lab, unsigned int nic, enum nic_port_state sta
 	registry_event(&lab->registry, &lab->registry.nics[nic], &event);
 }
 
-/* NICs that take their time with an answer: a port is up before anybody knows how fast. */
+/* NICs that take their time with an answer: a port is up before its rate is known. */
 TEST(a_rate_that_was_asked_while_the_port_was_down_counts_no_more)
 {
 	struct node_map *map;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kill, drain, ports: who may, what it does, and to whom it does nothing. */
+/* Kill, drain, ports: permissions, effects, and sessions that are not affected. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -214,7 +214,7 @@ TEST(drain_tells_clients_and_ends_them_after_the_grace)
 	ASSERT_EQ(s.lab.alarm_nsec, 30 * NSEC_PER_SEC);
 	expect_event(&s.client, MSG_EVENT_DRAIN, 1);
 	expect_event(&s.other, MSG_EVENT_DRAIN, 1);
-	/* An alarm that comes early ends nobody. */
+	/* An alarm that comes early ends no session. */
 	drain_run(&s.lab.registry);
 	ASSERT(!s.client.session->ended);
 	ASSERT_EQ(s.lab.n_alarms, 2);
@@ -249,7 +249,7 @@ TEST(drain_again_counts_from_now)
 
 	scene_init(&s);
 	drain(&s, true, UINT64_MAX);
-	/* No timer is asked for more than an hour, and nobody is ended when it goes off. */
+	/* No timer is asked for more than an hour, and no session ends when it goes off. */
 	ASSERT_EQ(s.lab.alarm_nsec, 3600 * NSEC_PER_SEC);
 	drain_run(&s.lab.registry);
 	ASSERT(!s.client.session->ended);

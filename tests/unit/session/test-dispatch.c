@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may say what when: the rules before any handler. */
+/* Permissions and order of requests: the rules before any handler. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

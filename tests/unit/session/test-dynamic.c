@@ -137,7 +137,7 @@ TEST(hostile_addresses_end_a_resolve_and_nothing_else)
 		memcpy(cut.addr, bad.addr, bytes);
 		stops(&s, &cut, SHMD_STATUS_INVALID, "no endpoint address");
 	}
-	bad.addr[0] = 2; /* a version that is none */
+	bad.addr[0] = 2; /* a version that does not exist */
 	stops(&s, &bad, SHMD_STATUS_INVALID, "no endpoint address");
 	addr.qp_type = NIC_QP_RC;
 	fill_addr(&bad, &addr);

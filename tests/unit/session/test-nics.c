@@ -361,7 +361,7 @@ TEST(published_is_fetched_until_its_session_ends)
 	lab_deinit(&lab);
 }
 
-/* Descriptors on their way are a resource of all: who lets them lie is ended, who reads them may ask for ever. */
+/* Descriptors on their way are a resource of all: a client that leaves them unread is ended, one that reads them may ask for ever. */
 TEST(unread_descriptors_are_bounded)
 {
 	static uint8_t buf[65536];

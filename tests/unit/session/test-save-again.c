@@ -111,7 +111,7 @@ static int ask_hello_again(struct save_scene *s, struct fdlist *fds)
 	return fds->fds[rep.hello_rep.watch_fd - 1];
 }
 
-/* A session can be found from its answer on, and not before: whoever dies between the two leaves a client that asks again. */
+/* A session can be found from its answer on, and not before: a daemon that dies between the two leaves a client that asks again. */
 TEST(hello_that_was_not_answered_is_answered_by_the_next_daemon)
 {
 	struct fdlist fds, more;
@@ -127,7 +127,7 @@ TEST(hello_that_was_not_answered_is_answered_by_the_next_daemon)
 	s.a.session->owner = &s.a;
 	watch = (struct pollfd){.fd = ask_hello_again(&s, &fds)};
 	ASSERT_EQ(poll(&watch, 1, 0), 0);
-	/* When it dies once more, two copies may lie in the socket: an answer that nobody waits for leaves that pipe alone. */
+	/* When it dies once more, two copies may lie in the socket: an answer without a waiting call leaves that pipe alone. */
 	ask_hello_again(&s, &more);
 	ASSERT_EQ(poll(&watch, 1, 0), 0);
 	fdlist_deinit(&more);

@@ -145,7 +145,7 @@ TEST(counts_of_ended_sessions_go_on)
 	for (uint64_t n = 0; n < 3; n++) {
 		ASSERT_EQ(listed_wqes(&k), 7 * n);
 		open_on_first(&a, &k);
-		/* Nobody looks between its work and the death. */
+		/* No list is read between its work and the death. */
 		pair_deinit(&a);
 		restart_without_sessions(&k);
 	}

@@ -109,7 +109,7 @@ TEST(socket_that_is_not_the_sessions_is_refused)
 	ASSERT_EQ(recv(other, &byte, 1, MSG_DONTWAIT), -1);
 	close(other);
 	refuse_exchanged("s1-sock", raw_memfd(4096), false);
-	/* Connected to nobody. */
+	/* Not connected. */
 	stranger = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	refuse_exchanged("s1-sock", stranger, false);
 }
@@ -124,7 +124,7 @@ TEST(socket_of_another_user_is_refused)
 	restart(&s);
 	save_lab_peer_uid = 4242;
 	ASSERT_ERR(save_lab_adopt(&s.k, s.id, &session), EBADF);
-	/* Whoever it is hears nothing of the session, and nobody holds the socket any more. */
+	/* The peer hears nothing of the session, and no process holds the socket any more. */
 	later_wait();
 	ASSERT_EQ(recv(s.a.raw.sock, &byte, 1, MSG_DONTWAIT), 0);
 	scene_end(&s);
@@ -178,7 +178,7 @@ static void publish(struct pair *pair, uint32_t slot, int fd)
 	raw_expect(&pair->raw, &req, &fd, 1, MSG_OK_REP, &rep);
 }
 
-/* Whoever keeps a descriptor closes it too, and a service manager must not wait for what a client made. */
+/* The process that keeps a descriptor closes it too, and a service manager must not wait for what a client made. */
 TEST(session_that_publishes_what_may_wait_when_closed_is_not_saved)
 {
 	int fds[] = {-1, -1, eventfd(0, EFD_CLOEXEC), socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
@@ -218,7 +218,7 @@ TEST(session_that_publishes_memfds_is_saved)
 	scene_deinit(&s);
 }
 
-/* Each has a socket of its own to watch, and somebody holds them all. */
+/* Each has a socket of its own to watch, and one process holds them all. */
 TEST(hello_that_is_said_without_end_ends_the_session)
 {
 	struct msg req, msg;

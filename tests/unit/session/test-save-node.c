@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is the daemon's own and outlives it: numbers, the NICs of GPUs, ports. */
+/* The daemon's own state, which outlives it: numbers, the NICs of GPUs, ports. */
 #include <stdio.h>
 #include <string.h>
 
@@ -77,7 +77,7 @@ static void restart_without_sessions(struct save_lab *k)
 	adopt_registry(k);
 }
 
-/* Also of NICs that nobody has a context of, who could keep it. */
+/* Also of NICs without a context that could keep it. */
 TEST(port_that_was_taken_down_stays_down)
 {
 	struct save_lab k = {.blocks = false};

@@ -200,7 +200,7 @@ TEST(session_that_had_ended_is_only_torn_down)
 	ASSERT_EQ(s.k.lab.nics[0].n_queues, 1);
 	session_free(session);
 	free(bytes);
-	/* Its published entries belong to nobody. */
+	/* Its published entries have no owner. */
 	ASSERT(save_lab_has(&s.k, "s1-p1"));
 	save_lab_let_go(&s.k, s.id);
 	raw_close(&s.a.raw);

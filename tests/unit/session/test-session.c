@@ -159,7 +159,7 @@ static void end_one(struct lab *lab, bool gone)
 	pair_deinit(&pair);
 }
 
-/* The control thread serves nobody while it waits. */
+/* The control thread serves no client while it waits. */
 TEST(sessions_that_end_share_one_wait_for_their_queues)
 {
 	uint64_t begin, most;

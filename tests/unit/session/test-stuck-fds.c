@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptors that nobody manages to close are their sender's, until they are closed. */
+/* Descriptors whose close hangs count for their sender until they are closed. */
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
@@ -21,7 +21,7 @@
 #define N_FLOOD 600
 #define OTHER_UID 4242u
 
-/* In place of the C library's: the kernel says this to whoever has too much on its way, and is no superuser. */
+/* In place of the C library's: the kernel returns this to a process with too many descriptors in flight that is not privileged. */
 static int send_error;
 
 ssize_t sendmsg(int sock, const struct msghdr *header, int flags)
@@ -139,7 +139,7 @@ static void expect_shut_out(struct lab *lab)
 	raw_close(&raw);
 }
 
-/* Whoever it is, its quota is that of another user from now on. */
+/* From now on its quota is that of another user. */
 static void move_to_other_user(struct pair *pair, struct lab *lab)
 {
 	struct session *session = pair->session;
@@ -242,7 +242,7 @@ TEST(descriptors_behind_the_end_of_a_session_cost_one)
 	lab_deinit(&lab);
 }
 
-/* Where the kernel lets descriptors through anyway, the porter has the socket from the start. */
+/* If the kernel lets descriptors through anyway, the porter has the socket from the start. */
 TEST(descriptors_before_hello_go_to_a_porter_if_the_kernel_lets_them_through)
 {
 	struct attack attack = {0};
@@ -294,7 +294,7 @@ TEST(connection_has_no_porter_before_hello_if_the_kernel_blocks_descriptors)
 	lab_deinit(&lab);
 }
 
-/* Others do not read: a session that does is no worse off than late. */
+/* Others do not read: a session that does is late, and nothing worse. */
 TEST(too_many_descriptors_in_flight_delay_a_reply_and_end_no_session)
 {
 	struct msg req, rep;
@@ -309,7 +309,7 @@ TEST(too_many_descriptors_in_flight_delay_a_reply_and_end_no_session)
 	ASSERT_ERR(raw_recv(&pair.raw, &rep, NULL), EAGAIN);
 	ASSERT(!pair.session->ended);
 	ASSERT(session_stalled(pair.session));
-	ASSERT(!session_wants_write(pair.session)); /* its socket has room: whoever waits for that would spin */
+	ASSERT(!session_wants_write(pair.session)); /* its socket has room: a loop that waits for that would spin */
 	session_writable(pair.session);
 	ASSERT(session_stalled(pair.session));
 	send_error = 0;
@@ -443,7 +443,7 @@ TEST(client_that_reads_late_finds_what_was_sent_and_the_end)
 	lab_deinit(&lab);
 }
 
-/* Without anybody who looks from time to time. */
+/* Without a regular look. */
 TEST(a_connection_takes_the_place_of_one_whose_client_has_gone)
 {
 	struct pair pair;
@@ -460,7 +460,7 @@ TEST(a_connection_takes_the_place_of_one_whose_client_has_gone)
 	lab_deinit(&lab);
 }
 
-/* Its end of the socket, in a packet that nobody reads: what would keep the socket is in the socket. */
+/* Its end of the socket, in an unread packet: what would keep the socket is in the socket. */
 TEST(a_client_that_sends_its_own_socket_leaves_nothing)
 {
 	struct pair pair;
@@ -479,7 +479,7 @@ TEST(a_client_that_sends_its_own_socket_leaves_nothing)
 	lab_deinit(&lab);
 }
 
-/* The porter has a packet in hand when the client has read: what is behind that packet is for nobody else. */
+/* The porter has a packet in hand when the client has read: descriptors behind that packet are for no other process. */
 TEST(porter_that_drops_what_was_not_read_is_alone_at_the_socket)
 {
 	struct attack attack = {0};

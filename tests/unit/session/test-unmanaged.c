@@ -100,7 +100,7 @@ TEST(monitors_see_nics_that_come_go_and_change)
 	unmanaged_update(registry, make_list(2, "rdma_rxe"));
 	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe0", NIC_PORT_ACTIVE, "found");
 	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe1", NIC_PORT_ACTIVE, "found");
-	/* The same again, and a change that is no event. */
+	/* The same again, and a change that causes no event. */
 	list = make_list(2, "rdma_rxe");
 	list->nics[1].n_gids = 1;
 	unmanaged_update(registry, list);
@@ -298,7 +298,7 @@ TEST(new_nic_with_the_name_of_a_lost_nic_is_shown_and_left_alone)
 	scene_deinit(&s);
 }
 
-/* Whoever names no NIC gets none of these, also where there is no other. */
+/* A client that names no NIC gets none of these, even if there is no other. */
 TEST(nic_that_no_backend_drives_is_not_assigned)
 {
 	struct registry *registry;
@@ -318,7 +318,7 @@ TEST(nic_that_no_backend_drives_is_not_assigned)
 	scene_deinit(&s);
 }
 
-/* Their ports are active: it is the settings that leave nobody any. */
+/* Their ports are active: the settings exclude all of them. */
 TEST(refusal_says_that_settings_keep_all_nics)
 {
 	char text[] = "<shmemd-topology version=\"1\"><host><function pci=\"11:00.0\" class=\"0207\"/></host></shmemd-topology>";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everything is used up, one kind of thing after the other: an administrator gets in, sees who holds it, and ends that. */
+/* Everything is used up, one kind of thing after the other: an administrator gets in, sees which user holds it, and ends that. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -33,7 +33,7 @@ static void scene_deinit(struct scene *s)
 	lab_deinit(&s->lab);
 }
 
-/* The kernel says whose a socketpair is; where the test is not root, the daemon is somebody else's. */
+/* The kernel says whose a socketpair is; if the test is not root, the daemon is another user's. */
 static void as_ordinary(struct scene *s)
 {
 	if (geteuid() == 0)
@@ -135,10 +135,10 @@ TEST(administrator_lists_and_kills_when_mappings_are_used_up)
 	struct scene s;
 
 	scene_init(&s);
-	s.lab.registry.quota.pools.n[QUOTA_MAPS] = 4;
+	s.lab.registry.quota.pools.n[QUOTA_MAPS] = 2 * SESSION_MAPS;
 	hog_init(&s);
 	hog_init(&s);
-	ASSERT_EQ(s.lab.registry.quota.total.n[QUOTA_MAPS], 4);
+	ASSERT_EQ(s.lab.registry.quota.total.n[QUOTA_MAPS], 2 * SESSION_MAPS);
 	list_and_kill(&s);
 	scene_deinit(&s);
 }
@@ -158,7 +158,7 @@ TEST(administrator_lists_and_kills_when_sessions_and_regions_are_used_up)
 	scene_deinit(&s);
 }
 
-/* It is no way around the limits: for a client's session it is none, and there are few. */
+/* It does not get around the limits: a client's session is not an administrator's, and there are few of those. */
 TEST(places_for_administrators_are_few_and_for_controllers_alone)
 {
 	struct pair first, second, third;
@@ -183,7 +183,7 @@ TEST(places_for_administrators_are_few_and_for_controllers_alone)
 	scene_deinit(&s);
 }
 
-/* The attack: a uid whose many connections say nothing used to hold descriptors that nobody counted. */
+/* The attack: a uid whose many connections say nothing used to hold uncounted descriptors. */
 TEST(connections_that_say_nothing_are_charged_their_descriptors)
 {
 	struct scene s;

@@ -84,7 +84,7 @@ TEST(client_that_can_go_on_gets_a_socket_that_ends_behind_its_connection)
 	lab_deinit(&lab);
 }
 
-/* Whoever keeps a copy of its own keeps no other one open, and not even that. */
+/* A client that keeps a copy of its own keeps no other one open, and not even that. */
 TEST(each_session_has_a_socket_of_its_own)
 {
 	struct fdlist fds[2];
@@ -121,7 +121,7 @@ static void assert_unwatched(struct lab *lab, enum msg_role role, bool resumes)
 	ASSERT_EQ(rep.hello_rep.restart_grace_nsec, 0);
 	ASSERT_EQ(pair.session->watch_fds[0], -1);
 	ASSERT_EQ(lab->registry.quota.total.n[QUOTA_FDS], role == MSG_ROLE_CLIENT ? 3 : 2);
-	/* Nor is it told what it would not understand. */
+	/* Nor does it get news that it would not understand. */
 	lab->registry.saves_sessions = true;
 	lab->registry.attr.restart_grace_nsec = GRACE_NSEC;
 	session_tell_resumed(pair.session);

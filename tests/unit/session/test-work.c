@@ -45,7 +45,7 @@ static void scene_init(struct scene *s)
 	s->qpn_b = create(&s->b, &queues);
 	ASSERT_EQ(s->lab.nics[0].n_ctxs, 2);
 	ASSERT(list_empty(&s->lab.todo));
-	s->lab.registry.counted_nsec = UINT64_MAX; /* nobody is counted but where a test says so */
+	s->lab.registry.counted_nsec = UINT64_MAX; /* no tenant is counted unless a test says so */
 	s->a.waits = true;
 	s->b.waits = true;
 	s->admin.waits = true;
@@ -288,7 +288,7 @@ TEST(others_are_answered_while_one_waits)
 
 TEST(session_that_ends_during_its_request_leaves_nothing)
 {
-	/* Before a worker took it; while it runs; killed and told so. */
+	/* Before a worker took it; while it runs; killed, with the reason. */
 	for (int when = 0; when < 3; when++) {
 		for (enum slow what = 0; what < SLOW_N; what++) {
 			struct scene s;

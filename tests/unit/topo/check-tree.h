@@ -58,9 +58,9 @@ extern const struct check_verdict check_verdicts_unread[];
 void check_tree_init(struct check_tree *tree);
 void check_tree_deinit(struct check_tree *tree);
 void check_tree_leave(struct check_tree *tree);
-/* Makes `path` a name that nobody can read, root included: a link to itself. */
+/* Makes `path` unreadable, even for root: a link to itself. */
 void check_tree_lock(struct check_tree *tree, const char *path);
-/* Another mode; one that nobody may write is another user's than root's. */
+/* Another mode; a file without write permission gets another owner than root. */
 void check_tree_mode(struct check_tree *tree, const char *path, unsigned int mode);
 /* Firmware's words on the good machine. */
 void check_tree_tell(struct topo *topo);

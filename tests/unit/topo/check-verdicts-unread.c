@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What decides and cannot be read, or is no answer: never good, and no failure of the machine. */
+/* Facts that decide and cannot be read, or wrong answers: never good, and no failure of the machine. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -112,7 +112,7 @@ STATE(override_twice)
 	PUT("proc/driver/nvidia/params", "RegistryDwords: \"PeerMappingOverride=1;PeerMappingOverride=0\"\n");
 }
 
-/* What 96 bytes of headers leave. */
+/* The MTU that 96 bytes of headers leave. */
 STATE(mtu_just_large_enough)
 {
 	PUT("sys/class/net/eth0/mtu", "4192\n");

@@ -19,7 +19,7 @@ static void add_second(struct check_tree *tree, struct machine_nic nic)
 	machine_tree_nic(&tree->machine, &nic);
 }
 
-/* ---- ports that nobody misses */
+/* ---- ports that are not in use */
 
 STATE(second_port_unplugged)
 {
@@ -475,7 +475,7 @@ STATE(gid_link_local_only)
 	PUT(GIDS1 "gids/" LAST_GID, "0000:0000:0000:0000:0000:0000:0000:0000\n");
 }
 
-/* ---- devices whose ports nobody may see */
+/* ---- devices whose ports are not readable */
 
 #define PORTS(pci, name) "sys/devices/" pci "/infiniband/" name "/ports"
 
@@ -496,7 +496,7 @@ STATE(ports_of_all_locked)
 	LOCK(PORTS(CHECK_NIC0, "mlx5_0"));
 }
 
-/* Neither has a PCI function of its own, nor ports that anybody counts. */
+/* Neither has a PCI function of its own, nor ports that count. */
 STATE(ports_of_software)
 {
 	PUT("sys/devices/virtual/infiniband/rxe0/fw_ver", "\n");

@@ -90,7 +90,7 @@ EXPORT int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *device, unsigned int link, 
 	return 0;
 }
 
-/* GPU 0, CPU 1, switch 2; of one link nobody knows. */
+/* GPU 0, CPU 1, switch 2; one link is unknown. */
 EXPORT int nvmlDeviceGetNvLinkRemoteDeviceType(void *device, unsigned int link, unsigned int *type)
 {
 	*type = link < 7 || link == 18 ? 0 : link == 19 ? 1 : 2;

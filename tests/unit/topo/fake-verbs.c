@@ -70,7 +70,7 @@ const char *ibv_get_device_name(struct ibv_device *device)
 	return device->name;
 }
 
-/* One at a time: who leaves one open finds no other. */
+/* One at a time: a caller that leaves one open finds no other. */
 static struct ibv_device *open_one(struct ibv_device *device, int err)
 {
 	errno = err ? err : n_open == N_OPEN_MAX ? EMFILE : 0;

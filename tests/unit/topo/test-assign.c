@@ -349,7 +349,7 @@ TEST(nics_below_a_gpus_own_switch_are_for_it)
 	judge_two(BRIDGE(BRIDGE(GPU(10) NIC(11) NIC(12)) GPU(20) NIC(21)), "11 12 ", "21 ");
 	judge_two(BRIDGE(GPU(10) NIC(11) BRIDGE(GPU(20) NIC(21) NIC(22))), "11 ", "21 22 ");
 	judge_two(BRIDGE(GPU(10) NIC(31) BRIDGE(GPU(20) NIC(21) NIC(22))), "31 ", "21 22 ");
-	/* Where the other has none else it gets one of them all the same. */
+	/* If the other has no other one it gets one of them all the same. */
 	judge_two(BRIDGE(BRIDGE(GPU(10) NIC(11) NIC(12)) GPU(20)), "11 ", "12 ");
 }
 
@@ -476,7 +476,7 @@ TEST(half_the_rate_is_slow_if_faster_nics_are_enough_for_all_gpus)
 			      "</host>", 2), TOPO_USED);
 	/* The slower ones are half of what there is. */
 	ASSERT_EQ(excluded_in("<host>" BRIDGE(GPU_AT(10) NIC_AT(11, 400000) NIC_AT(12, 200000) NIC_AT(13, 200000)) "</host>", 1), TOPO_USED);
-	/* It is no generation behind. */
+	/* It is of the same generation. */
 	ASSERT_EQ(excluded_in("<host>" BRIDGE(GPU_AT(10) NIC_AT(11, 400000)) BRIDGE(GPU_AT(20) NIC_AT(21, 400000) NIC_AT(22, 201000))
 			      "</host>", 2), TOPO_USED);
 	/* No GPU says what the node needs. */

@@ -211,7 +211,7 @@ TEST(a_dump_of_a_capture_is_the_same_machine)
 
 #define MATRIX_MAX_ROWS 32
 
-/* A row of a matrix that somebody posted: the nearest NICs of a GPU. */
+/* A row of a matrix that a user posted: the nearest NICs of a GPU. */
 struct matrix_row {
 	char name[32];
 	unsigned int n_gpus;
@@ -393,7 +393,7 @@ TEST_TIMEOUT(a_two_socket_machine_with_one_nic_is_discovered, 60)
 	char pci[HOST_PCI_BYTES];
 
 	ASSERT_EQ(topo->n_gpus, 0);
-	/* The one in software on the same machine is none. */
+	/* The one in software on the same machine does not count. */
 	ASSERT_EQ(topo->n_nics, 1);
 	ASSERT_EQ(topo->n_numa, 2);
 	ASSERT_STREQ(topo->nics[0].seen.name, "mlx4_0");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A dump of a running machine, here a tree of sysfs: read again, it is the same machine, down to who uses what and why. */
+/* A dump of a running machine, here a tree of sysfs: read again, it is the same machine, down to assignments and their reasons. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What files of NCCL and of hwloc say in ways of their own. */
+/* Facts that files of NCCL and of hwloc express in ways of their own. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,7 +208,7 @@ TEST(silent_nic_of_another_kind_seems_to_manage_switches)
 	topo_free(topo);
 }
 
-/* Virtual machines tell of any link; one of Ethernet among many is no reason to doubt them. */
+/* Virtual machines report any link; one of Ethernet among many does not make them doubtful. */
 TEST(links_that_most_nics_have_are_no_hint)
 {
 	struct topo *topo = parse_hwloc("0x1", "<object type=\"Bridge\" bridge_type=\"0-1\">" DATA("01")
@@ -354,7 +354,7 @@ TEST(gpus_of_either_maker_have_their_uuid)
 	topo_free(topo);
 }
 
-/* Two that overlap, and what has both: whoever comes first in the file. */
+/* Two that overlap, and a device in both: the first in the file gets it. */
 TEST(places_are_numbered_whatever_the_order_of_the_file)
 {
 	struct topo *topo = parse_hwloc("0x0000000f", NUMA_NODE("0x1") NUMA_NODE("0x2") NUMA_NODE("0x4") NUMA_NODE("0x8")
@@ -368,7 +368,7 @@ TEST(places_are_numbered_whatever_the_order_of_the_file)
 	topo_free(other);
 }
 
-/* Nodes keep their numbers, and a place of several takes that of one that is none itself, if there is any. */
+/* Nodes keep their numbers, and a place of several takes the number of one that has none, if any. */
 TEST(places_are_numbered_by_their_nodes)
 {
 	struct topo *topo = parse_hwloc("0x1,0x0000000f", NUMA_NODE("0x1") NUMA_NODE("0x2") NUMA_NODE("0x4") NUMA_NODE("0x8") NUMA_NODE("0x1,0x0")

@@ -332,7 +332,7 @@ TEST_TIMEOUT(functions_without_a_driver_and_vfs_are_left_out_beyond_the_limit, 3
 
 #define DISPLAY_PATH "pci0000:00/0000:00:1d.0/0000:0a:00.0"
 
-/* AMD makes both: an old chip for the console of a server is no GPU, an accelerator of the newest kind is one. */
+/* AMD makes both: an old chip for the console of a server is not a GPU, an accelerator of the newest kind is one. */
 TEST(vendor_and_device_decide_if_the_class_does_not)
 {
 	static const struct {unsigned int class_code, vendor; const char *device; bool is_gpu;} rows[] = {
@@ -487,7 +487,7 @@ static void assert_verbs(const struct topo *topo)
 	ASSERT_EQ(nic_of(topo, "old")->seen.active_mtu_bytes, 1024);
 	ASSERT_EQ(nic_of(topo, "closed")->seen.active_mtu_bytes, 256);
 	ASSERT_EQ(nic_of(topo, "locked")->seen.active_mtu_bytes, 0);
-	/* A code that nobody has. */
+	/* An unused code. */
 	ASSERT_EQ(nic_of(topo, "other")->seen.active_mtu_bytes, 0);
 }
 
@@ -517,7 +517,7 @@ TEST(capabilities_come_from_verbs_and_are_unknown_without_an_answer)
 	machine_tree_deinit(&tree);
 }
 
-/* The loopback of every machine has no link, and a name that is too long is nobody's. */
+/* The loopback of every machine has no link, and no interface has a name that is too long. */
 TEST(capabilities_of_a_port_are_unknown_if_its_interface_does_not_answer)
 {
 	static const char *const names[] = {"lo", "no-such-one",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hwloc reads the same files, and so do we: for every two devices, GPUs and NICs, what it says of where they meet, of the bridges on
- * the way and of their NUMA nodes has to be our word.
+ * hwloc reads the same files, as we do: for every two devices, GPUs and NICs, the common bridge, the bridges on the
+ * way and the NUMA nodes must be the same.
  */
 #include <hwloc.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links, hosts and functions without a name in files of NCCL: what nobody said is not taken for said. */
+/* Links, hosts and functions without a name in files of NCCL: missing facts stay unknown. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

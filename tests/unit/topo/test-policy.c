@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an administrator wants: the texts, what is refused and with which words, and what comes of it. */
+/* The policy of an administrator: its texts, refusals and their words, and the resulting map. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -579,7 +579,7 @@ TEST(a_gpu_has_what_the_map_gives_and_the_others_share_the_rest)
 	assign(&lab);
 	ASSERT_HAS(&lab, 0, MLX5_3);
 	ASSERT_HAS(&lab, 2, MLX5_0);
-	/* The nearest, and of these the one that nobody was given. */
+	/* The nearest, and of these the one that no GPU was given. */
 	ASSERT_HAS(&lab, 1, MLX5_1);
 	ASSERT_HAS(&lab, 3, MLX5_2);
 	ASSERT_STREQ(reason(&lab, 0, MLX5_3), "SYS: gpu-nic-map gives it");
@@ -752,7 +752,7 @@ TEST(while_given_nics_are_down_a_gpu_has_the_nearest)
 	ASSERT_HAS(&lab, 0, MLX5_0);
 	ASSERT_STREQ(reason(&lab, 0, MLX5_0), "PIX: one of the 2 nearest NICs, and no other GPU has it, while those of gpu-nic-map "
 					       "cannot be used");
-	/* Gone is no better than down. */
+	/* A NIC that is gone is treated as one that is down. */
 	set(&lab, "gpu-nic-map", "1:gone:1");
 	topo_assign(lab.topo, lab.policy, lab.map);
 	ASSERT(lab.map->gpus[1].lost_given && !lab.map->gpus[1].is_given && !lab.map->gpus[0].lost_given);

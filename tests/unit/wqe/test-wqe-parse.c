@@ -220,7 +220,7 @@ TEST(access_bits_of_a_umr_are_those_of_verbs)
 	}
 }
 
-/* The list lies elsewhere: a data segment of its own, not shorter than what is said. */
+/* The list lies elsewhere: a data segment of its own, not shorter than the length that the WQE gives. */
 TEST(list_of_a_umr_may_lie_in_memory)
 {
 	struct wqe_request req;

@@ -31,7 +31,7 @@ def contents(tree):
     return '\n'.join(lines)
 
 
-# alice is a client, bob is nobody.
+# alice is a client, bob has no rights.
 PREPARE = '''
 set -e
 ldconfig
