@@ -108,16 +108,6 @@ int engine_cq_destroy(struct engine *engine, uint32_t cqn)
 	return 0;
 }
 
-int engine_cq_producer(struct engine *engine, uint32_t cqn, uint32_t *ret_pi)
-{
-	const struct cq *cq = hash_get(&engine->cqs, cqn);
-
-	if (!cq)
-		return -ENOENT;
-	*ret_pi = cq->pi;
-	return 0;
-}
-
 static uint32_t *dbrec_word(const struct cq *cq, size_t offset)
 {
 	return (uint32_t *)(void *)((uint8_t *)cq->attr.dbrec + offset);

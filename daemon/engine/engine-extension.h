@@ -79,7 +79,7 @@ struct engine_extension {
 	void (*free_keys)(struct engine *engine);
 	void (*region_goes)(struct engine *engine, const struct mr *mr);
 	int (*prepare_key)(struct engine *engine, struct mr *mr, uint64_t at, const struct mr_want *want); /* -EACCES */
-	uint8_t (*execute_umr)(struct engine_qp *qp, const struct wqe_umr *umr, uint32_t key); /* 0, or a syndrome */
+	uint8_t (*execute_umr)(struct engine_qp *qp, const struct sent *sent, uint32_t key); /* 0, or a syndrome */
 	int (*invalidate_key)(struct engine_qp *qp, uint32_t key); /* by the peer; -EACCES */
 
 	/* SRQs of an XRC domain. */

@@ -259,8 +259,6 @@ struct engine_cq_attr {
 
 int engine_cq_create(struct engine *engine, const struct engine_cq_attr *attr);
 int engine_cq_destroy(struct engine *engine, uint32_t cqn); /* -ENOENT; -EBUSY while a QP or an SRQ uses it */
-/* How many CQEs were written, ever; the index of the next one. -ENOENT. */
-int engine_cq_producer(struct engine *engine, uint32_t cqn, uint32_t *ret_pi);
 /* A receive queue that several QPs take WQEs from, of any type, in the order in which they need them. */
 struct engine_srq_attr {
 	uint32_t srqn; /* 24 bits, a number space of its own */
@@ -284,16 +282,6 @@ int engine_srq_create(struct engine *engine, const struct engine_srq_attr *attr)
 int engine_srq_destroy(struct engine *engine, uint32_t srqn);
 /* One event when fewer than `limit` WQEs are left, from within this call if they are now. 0: none. -ENOENT, -EINVAL. */
 int engine_srq_arm(struct engine *engine, uint32_t srqn, uint32_t limit);
-
-struct engine_srq_info {
-	uint32_t limit; /* 0: not armed, or its event has been */
-	uint32_t pi; /* last value read from the dbrec, 16 bits */
-	uint32_t ci; /* WQEs taken ever, 16 bits */
-	uint32_t next_index; /* where the next WQE lies */
-	bool error; /* ENGINE_EVENT_SRQ_ERROR */
-};
-
-int engine_srq_query(struct engine *engine, uint32_t srqn, struct engine_srq_info *ret_info);
 
 enum engine_qp_type {
 	ENGINE_QP_RC = 0, /* mlx5 qpc.st numbers */

@@ -189,7 +189,7 @@ static uint8_t check_request(struct engine_qp *qp, const struct sent *sent)
 		if (!has_keys(qp->engine) || (cur->has_inval && !qp->reliable))
 			return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 		if (cur->opcode == SHMD_OPCODE_UMR)
-			return qp->engine->extension->execute_umr(qp, &cur->umr, cur->imm);
+			return qp->engine->extension->execute_umr(qp, sent, cur->imm);
 	}
 	if (unlikely(qp->service && qp->service->check_request)) {
 		uint8_t syndrome = qp->service->check_request(qp, sent);

@@ -85,22 +85,6 @@ int engine_srq_destroy(struct engine *engine, uint32_t srqn)
 	return 0;
 }
 
-int engine_srq_query(struct engine *engine, uint32_t srqn, struct engine_srq_info *ret_info)
-{
-	const struct srq *srq = hash_get(&engine->srqs, srqn);
-
-	if (!srq)
-		return -ENOENT;
-	*ret_info = (struct engine_srq_info){
-		.limit = srq->limit,
-		.pi = srq->pi,
-		.ci = srq->ci,
-		.next_index = srq->next_index,
-		.error = srq->error,
-	};
-	return 0;
-}
-
 static void tell(const struct srq *srq, enum engine_event_kind kind)
 {
 	struct engine_event ev = {kind, srq->attr.srqn, 0, true};

@@ -21,6 +21,7 @@ _Static_assert(TOPO_MAX_DEPTH + 2 <= XML_MAX_DEPTH, "what is written can be read
 static const char *const state_words[] = {"", [HOST_STATE_DOWN] = "down", [HOST_STATE_ACTIVE] = "active", NULL};
 static const char *const fabric_words[] = {"", [HOST_FABRIC_ETHERNET] = "ethernet", [HOST_FABRIC_INFINIBAND] = "infiniband", NULL};
 static const char *const known_words[] = {"", [HOST_NO] = "no", [HOST_YES] = "yes", NULL};
+static const char *const kind_words[] = {"machine", "cpu", "host", "bridge", "function"};
 static const char *const role_words[] = {"", "management", "storage", "bridge", NULL};
 
 /* ---- writing ------------------------------------------------------------------------------------------------------- */
@@ -163,9 +164,7 @@ static void dump_devices(const struct topo *topo, unsigned int node, FILE *out)
 
 static void open_node(const struct topo_node *node, int numa_above, FILE *out)
 {
-	static const char *const names[] = {"machine", "cpu", "host", "bridge", "function"};
-
-	fprintf(out, "<%s", names[node->kind]);
+	fprintf(out, "<%s", kind_words[node->kind]);
 	if (node->numa >= 0 && node->numa != numa_above)
 		fprintf(out, " numa=\"%d\"", node->numa);
 	put_pci(out, "pci", node->pci);
@@ -177,13 +176,6 @@ static void open_node(const struct topo_node *node, int numa_above, FILE *out)
 	fputs(">\n", out);
 }
 
-static void close_node(const struct topo_node *node, FILE *out)
-{
-	static const char *const names[] = {"machine", "cpu", "host", "bridge", "function"};
-
-	fprintf(out, "</%s>\n", names[node->kind]);
-}
-
 /* Children stand behind their parents, so the loop ends; depth is bounded. */
 static void dump_node(const struct topo *topo, const bool *is_wanted, unsigned int node, FILE *out)
 {
@@ -193,7 +185,7 @@ static void dump_node(const struct topo *topo, const bool *is_wanted, unsigned i
 			continue;
 		open_node(&topo->nodes[i], topo->nodes[node].numa, out);
 		dump_node(topo, is_wanted, i, out);
-		close_node(&topo->nodes[i], out);
+		fprintf(out, "</%s>\n", kind_words[topo->nodes[i].kind]);
 	}
 }
 

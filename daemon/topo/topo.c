@@ -94,17 +94,17 @@ static int too_many(struct topo_builder *builder, unsigned int max, const char *
 	return -E2BIG;
 }
 
-/* Room doubles, from a power of two. */
-static int grow_nodes(struct topo *topo)
+/* Room for one more of n elements. It doubles, from a power of two. */
+static int grow(void **array, unsigned int n, unsigned int at_first, size_t bytes_each)
 {
-	struct topo_node *nodes;
+	void *more;
 
-	if (topo->n_nodes < NODES_AT_FIRST || (topo->n_nodes & (topo->n_nodes - 1)))
+	if (n < at_first || (n & (n - 1)))
 		return 0;
-	nodes = reallocarray(topo->nodes, topo->n_nodes, 2 * sizeof(*nodes));
-	if (!nodes)
+	more = reallocarray(*array, n, 2 * bytes_each);
+	if (!more)
 		return -ENOMEM;
-	topo->nodes = nodes;
+	*array = more;
 	return 0;
 }
 
@@ -117,7 +117,7 @@ int topo_add_node(struct topo_builder *builder, const struct topo_node *like)
 
 	if (topo->n_nodes == TOPO_MAX_NODES)
 		return too_many(builder, TOPO_MAX_NODES, "bridges and functions");
-	r = grow_nodes(topo);
+	r = grow((void **)&topo->nodes, topo->n_nodes, NODES_AT_FIRST, sizeof(*topo->nodes));
 	if (r < 0)
 		return r;
 	parent = &topo->nodes[like->parent];
@@ -192,20 +192,6 @@ struct topo_gpu *topo_gpu_at(struct topo_builder *builder, unsigned int node)
 	return NULL;
 }
 
-/* Room doubles, from a power of two. */
-static int grow_nics(struct topo *topo)
-{
-	struct topo_nic *nics;
-
-	if (topo->n_nics < NICS_AT_FIRST || (topo->n_nics & (topo->n_nics - 1)))
-		return 0;
-	nics = reallocarray(topo->nics, 2 * topo->n_nics, sizeof(*nics));
-	if (!nics)
-		return -ENOMEM;
-	topo->nics = nics;
-	return 0;
-}
-
 int topo_add_nic(struct topo_builder *builder, unsigned int node)
 {
 	struct topo *topo = builder->topo;
@@ -213,7 +199,7 @@ int topo_add_nic(struct topo_builder *builder, unsigned int node)
 
 	if (topo->n_nics == TOPO_MAX_NICS)
 		return too_many(builder, TOPO_MAX_NICS, "ports of NICs");
-	r = grow_nics(topo);
+	r = grow((void **)&topo->nics, topo->n_nics, NICS_AT_FIRST, sizeof(*topo->nics));
 	if (r < 0)
 		return r;
 	topo->nics[topo->n_nics] = (struct topo_nic){.node = node, .seen.port = 1, .seen.pf = HOST_NO_PCI};

@@ -3,8 +3,8 @@
  * Bytes of a WQE to a checked request.
  *
  * Accepted: NOP, SEND, SEND_IMM, SEND_INVAL, RDMA_WRITE, RDMA_WRITE_IMM, RDMA_READ, ATOMIC_CS, ATOMIC_FA, and the masked
- * forms of both at 4 and 8 bytes; UMR that changes what a key leads to (its list is not parsed here), nothing of signatures or
- * encryption. Data are either references or one inline segment that ends the WQE.
+ * forms of both at 4 and 8 bytes; UMR, whose segments are left to its executor. Data are either references or one inline
+ * segment that ends the WQE.
  * Refused: everything else, zero-length references (hardware reads them as 2 GiB), segments that cross the end
  * of the WQE, inline data where the NIC would have to write, atomics whose result does not fit.
  * No state, no allocation: any thread.
@@ -80,31 +80,6 @@ static int parse_av(struct cursor *cur, struct wqe_request *req)
 	req->av_key = load64(seg);
 	req->av_qpn = load32(seg + 8) & 0xffffff;
 	return 0;
-}
-
-static int parse_xrc(struct cursor *cur, struct wqe_request *req)
-{
-	const uint8_t *seg = take(cur, sizeof(struct shmd_wqe_xrc_seg));
-
-	if (!seg)
-		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
-	req->xrc_srqn = load32(seg) & 0xffffff;
-	return 0;
-}
-
-static int parse_eth(struct cursor *cur)
-{
-	const struct shmd_wqe_eth_seg *seg = take(cur, sizeof(*seg));
-	uint16_t header_bytes;
-
-	if (!seg)
-		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
-	memcpy(&header_bytes, &seg->inline_hdr_bytes, sizeof(header_bytes));
-	header_bytes = be16toh(header_bytes);
-	if (header_bytes <= sizeof(seg->inline_hdr))
-		return 0;
-	/* bounded: 16 bits. */
-	return take(cur, (header_bytes - sizeof(seg->inline_hdr) + 15) & ~(size_t)15) ? 0 : SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 }
 
 static int parse_inline(struct cursor *cur, uint32_t count, struct wqe_request *req)
@@ -251,88 +226,11 @@ static int parse_atomic(struct cursor *cur, unsigned int opmod, struct wqe_reque
 	return req->total_bytes == req->atomic.bytes ? 0 : SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 }
 
-/* Segments of a UMR, after mlx5dv.h of rdma-core: mlx5_wqe_umr_ctrl_seg, mlx5_wqe_mkey_context_seg, a list or a data segment. */
-#define UMR_CTRL_BYTES 48
-#define UMR_MKEY_BYTES 64
-#define UMR_INLINE 0x80u
-#define UMR_CHECK_FREE 0x20u
-#define UMR_TRANSLATION_OFFSET 0x10u
-#define UMR_CHECK_QPN 0x08u
-#define UMR_FLAGS (UMR_INLINE | UMR_CHECK_FREE | UMR_TRANSLATION_OFFSET | UMR_CHECK_QPN)
-#define UMR_MASK_LENGTH 1u
-#define UMR_MASK_START (1u << 6)
-#define UMR_MASK_TAG (1u << 13)
-#define UMR_MASK_QPN (1u << 14)
-#define UMR_MASK_ACCESS 18 /* four bits: local write, remote read, remote write, atomic */
-#define UMR_MASK_FREE (1u << 29)
-#define UMR_MASK                                                                                       \
-	(UMR_MASK_LENGTH | UMR_MASK_START | UMR_MASK_TAG | UMR_MASK_QPN | 0xfu << UMR_MASK_ACCESS | \
-	 UMR_MASK_FREE)
-#define UMR_OCTOWORD_BYTES 16u
-#define MKEY_FREE 0x40u
-
-/* From local write, remote read, remote write, atomic. */
-static uint32_t umr_access(uint32_t bits)
-{
-	return (bits & 1) | (bits >> 2 & 1) << 1 | (bits >> 1 & 1) << 2 | (bits >> 3 & 1) << 3;
-}
-
-static int parse_umr_list(struct cursor *cur, const uint8_t *ctrl, struct wqe_umr *umr)
-{
-	uint64_t total_bytes = 0;
-	const uint8_t *seg;
-
-	umr->list_bytes = (load32(ctrl + 4) >> 16) * UMR_OCTOWORD_BYTES;
-	if (ctrl[0] & UMR_INLINE) {
-		umr->list = take(cur, umr->list_bytes);
-		return umr->list ? 0 : SHMD_SYNDROME_LOCAL_QP_OP_ERR;
-	}
-	if (!umr->list_bytes)
-		return 0;
-	seg = take(cur, sizeof(struct shmd_wqe_data_seg));
-	if (!seg || add_sge(seg, &umr->list_at, &total_bytes) || umr->list_at.bytes < umr->list_bytes)
-		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
-	return 0;
-}
-
-static int parse_umr(struct cursor *cur, struct wqe_request *req)
-{
-	const uint8_t *ctrl = take(cur, UMR_CTRL_BYTES), *mkey = take(cur, UMR_MKEY_BYTES);
-	struct wqe_umr *umr = &req->umr;
-	uint64_t mask;
-	int r;
-
-	if (!ctrl || !mkey || (ctrl[0] & ~UMR_FLAGS) || ctrl[6] || ctrl[7] || (mkey[0] & ~MKEY_FREE))
-		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
-	mask = load64(ctrl + 8);
-	if (mask & ~(uint64_t)UMR_MASK)
-		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
-	*umr = (struct wqe_umr){
-		.must_be_free = ctrl[0] & UMR_CHECK_FREE,
-		.sets_free = mask & UMR_MASK_FREE,
-		.sets_tag = mask & UMR_MASK_TAG,
-		.sets_start = mask & UMR_MASK_START,
-		.sets_length = mask & UMR_MASK_LENGTH,
-		.names_qp = mask & UMR_MASK_QPN,
-		.set_access = umr_access(mask >> UMR_MASK_ACCESS & 0xf),
-		.is_free = mkey[0] & MKEY_FREE,
-		.key_tag = mkey[7],
-		.qpn = load32(mkey + 4) >> 8,
-		.access = umr_access(mkey[2] >> 3),
-		.start = load64(mkey + 16),
-		.length_bytes = load64(mkey + 24),
-	};
-	r = parse_umr_list(cur, ctrl, umr);
-	return r || cur->bytes ? SHMD_SYNDROME_LOCAL_QP_OP_ERR : 0;
-}
-
 static int parse_segments(struct cursor *cur, unsigned int opmod, struct wqe_request *req)
 {
 	int r;
 
 	switch (req->opcode) {
-	case SHMD_OPCODE_NOP:
-		return 0;
 	case SHMD_OPCODE_SEND_IMM:
 		req->has_imm = true;
 		return parse_data(cur, true, req);
@@ -342,7 +240,7 @@ static int parse_segments(struct cursor *cur, unsigned int opmod, struct wqe_req
 	case SHMD_OPCODE_SEND:
 		return parse_data(cur, true, req);
 	case SHMD_OPCODE_UMR:
-		return parse_umr(cur, req);
+		return 0;
 	case SHMD_OPCODE_RDMA_WRITE_IMM:
 		req->has_imm = true;
 		__attribute__((fallthrough));
@@ -359,22 +257,8 @@ static int parse_segments(struct cursor *cur, unsigned int opmod, struct wqe_req
 	return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 }
 
-/* Segments between the control segment and the segments of the opcode. */
-enum transport_seg { TRANSPORT_NONE, TRANSPORT_AV, TRANSPORT_XRC, TRANSPORT_ETH };
-
-static int parse_transport(struct cursor *cur, enum transport_seg transport, struct wqe_request *req)
-{
-	if (req->opcode == SHMD_OPCODE_NOP)
-		return 0;
-	/* libmlx5 puts no XRC segment into a UMR; the others have no UMRs. */
-	if (req->opcode == SHMD_OPCODE_UMR)
-		return transport == TRANSPORT_XRC ? 0 : SHMD_SYNDROME_LOCAL_QP_OP_ERR;
-	if (transport == TRANSPORT_ETH)
-		return parse_eth(cur);
-	return transport == TRANSPORT_XRC ? parse_xrc(cur, req) : parse_av(cur, req);
-}
-
-static inline int parse(const void *wqe, size_t bytes, enum transport_seg transport, struct wqe_request *req)
+/* With or without an address vector behind the control segment, or `skip` bytes. NOPs have neither. */
+static inline int parse(const void *wqe, size_t bytes, bool has_av, size_t skip, struct wqe_request *req)
 {
 	const uint8_t *ctrl = wqe;
 	struct cursor cur = {ctrl, 0};
@@ -399,8 +283,12 @@ static inline int parse(const void *wqe, size_t bytes, enum transport_seg transp
 	/* bounded: 63 units of 16 bytes. */
 	req->n_wqebbs = (cur.bytes + SHMD_WQEBB_BYTES - 1) >> SHMD_WQEBB_SHIFT;
 	take(&cur, sizeof(struct shmd_wqe_ctrl_seg));
-	if (transport != TRANSPORT_NONE) {
-		r = parse_transport(&cur, transport, req);
+	if (req->opcode == SHMD_OPCODE_NOP)
+		return 0;
+	if (!take(&cur, skip) || (has_av && req->opcode == SHMD_OPCODE_UMR))
+		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+	if (has_av) {
+		r = parse_av(&cur, req);
 		if (r)
 			return r;
 	}
@@ -409,22 +297,17 @@ static inline int parse(const void *wqe, size_t bytes, enum transport_seg transp
 
 int wqe_parse(const void *wqe, size_t bytes, struct wqe_request *ret_req)
 {
-	return parse(wqe, bytes, TRANSPORT_NONE, ret_req);
+	return parse(wqe, bytes, false, 0, ret_req);
 }
 
 int wqe_parse_av(const void *wqe, size_t bytes, struct wqe_request *ret_req)
 {
-	return parse(wqe, bytes, TRANSPORT_AV, ret_req);
+	return parse(wqe, bytes, true, 0, ret_req);
 }
 
-int wqe_parse_xrc(const void *wqe, size_t bytes, struct wqe_request *ret_req)
+int wqe_parse_behind(const void *wqe, size_t bytes, size_t skip, struct wqe_request *ret_req)
 {
-	return parse(wqe, bytes, TRANSPORT_XRC, ret_req);
-}
-
-int wqe_parse_eth(const void *wqe, size_t bytes, struct wqe_request *ret_req)
-{
-	return parse(wqe, bytes, TRANSPORT_ETH, ret_req);
+	return parse(wqe, bytes, false, skip, ret_req);
 }
 
 int wqe_parse_recv(const void *wqe, size_t bytes, unsigned int *ret_n_sges,

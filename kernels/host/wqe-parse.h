@@ -31,25 +31,6 @@ struct wqe_atomic {
 	uint64_t swap_or_add, compare, swap_mask, compare_mask, boundary;
 };
 
-/*
- * A UMR's changes to a memory key. Access bits are those of enum ibv_access_flags. The list says of
- * which parts of other keys the key consists: it stands in the WQE, or where the WQE says.
- */
-struct wqe_umr {
-	bool must_be_free; /* else the key is left as it is */
-	bool sets_free, sets_tag, sets_start, sets_length;
-	bool names_qp; /* alone may use it from now on */
-	uint32_t set_access; /* which bits of `access` count */
-	bool is_free;
-	uint8_t key_tag; /* low byte of the key */
-	uint32_t qpn; /* 24 bits */
-	uint32_t access;
-	uint64_t start, length_bytes;
-	uint32_t list_bytes; /* 0: the parts stay */
-	const uint8_t *list; /* in the caller's copy; NULL: it lies at ... */
-	struct wqe_sge list_at; /* at least list_bytes */
-};
-
 struct wqe_request {
 	uint8_t opcode; /* enum shmd_wqe_opcode, one of the supported ones */
 	uint8_t n_wqebbs; /* 1..16 */
@@ -69,12 +50,11 @@ struct wqe_request {
 	const uint8_t *inline_data; /* ... pointing into the caller's copy */
 	unsigned int n_sges; /* data by reference; inline and references are not mixed */
 	struct wqe_sge sges[WQE_MAX_SGES];
-	struct wqe_umr umr; /* of the opcode UMR only */
 	/* Set by wqe_parse_av() only, for other opcodes than NOP. */
 	uint64_t av_key; /* DC access key, or Q_Key in the upper half */
 	uint32_t av_qpn;
 	struct shmd_wqe_av_seg av; /* as it stands in the WQE; zeros behind the short form */
-	uint32_t xrc_srqn; /* set by wqe_parse_xrc() only, for other opcodes than NOP and UMR; 24 bits */
+	uint32_t xrc_srqn; /* of XRC, whose parser sets it; 24 bits */
 };
 
 /*
@@ -94,11 +74,8 @@ int wqe_parse(const void *wqe, size_t bytes, struct wqe_request *ret_req);
 /* The same of a UD QP or a DCI, whose WQEs have an address vector behind the control segment. */
 int wqe_parse_av(const void *wqe, size_t bytes, struct wqe_request *ret_req);
 
-/* The same of an XRC QP, whose WQEs have an XRC segment there. */
-int wqe_parse_xrc(const void *wqe, size_t bytes, struct wqe_request *ret_req);
-
-/* The same of a raw packet QP, whose SENDs have an Ethernet segment there; the header in it counts for no payload. */
-int wqe_parse_eth(const void *wqe, size_t bytes, struct wqe_request *ret_req);
+/* The same where other opcodes than NOP have `skip` bytes behind the control segment, which the caller parses. */
+int wqe_parse_behind(const void *wqe, size_t bytes, size_t skip, struct wqe_request *ret_req);
 
 /* Receive WQE: data segments up to the stride or the terminator. Same error convention. */
 int wqe_parse_recv(const void *wqe, size_t bytes, unsigned int *ret_n_sges, struct wqe_sge *ret_sges,

@@ -99,17 +99,16 @@ int ctl_json_qps(struct shmd_client *client, struct json *json)
 	return shmd_admin_qps(client, qp_item, json);
 }
 
-static void json_access(struct json *json, uint32_t access)
+/* The word of each bit. */
+static const char *const access_words[4] = {"local_write", "remote_write", "remote_read", "remote_atomic"};
+static const char *const atomic_words[4] = {"8", "masked-4", "masked-8", "result-big-endian"};
+
+static void json_bits(struct json *json, const char *key, uint32_t bits, const char *const words[4])
 {
-	json_begin_array(json, "access");
-	if (access & SHMD_ACCESS_LOCAL_WRITE)
-		json_string(json, NULL, "local_write");
-	if (access & SHMD_ACCESS_REMOTE_WRITE)
-		json_string(json, NULL, "remote_write");
-	if (access & SHMD_ACCESS_REMOTE_READ)
-		json_string(json, NULL, "remote_read");
-	if (access & SHMD_ACCESS_REMOTE_ATOMIC)
-		json_string(json, NULL, "remote_atomic");
+	json_begin_array(json, key);
+	for (unsigned int i = 0; i < 4; i++)
+		if (bits & 1u << i)
+			json_string(json, NULL, words[i]);
 	json_end_array(json);
 }
 
@@ -122,7 +121,7 @@ static int mr_item(void *arg, const struct shmd_mr_item *item)
 	json_string(json, "nic", item->nic);
 	json_uint(json, "mr", item->mr);
 	json_string(json, "kind", ctl_mem_kind(item->kind));
-	json_access(json, item->access);
+	json_bits(json, "access", item->access, access_words);
 	json_hex(json, "iova", item->iova);
 	json_uint(json, "length_bytes", item->length_bytes);
 	json_string(json, "reason", item->reason);
@@ -167,17 +166,6 @@ static void json_warm(struct json *json, const struct shmd_nic_warm *warm)
 	json_end_object(json);
 }
 
-static void json_atomics(struct json *json, const char *key, uint32_t atomics)
-{
-	static const char *const words[] = {"8", "masked-4", "masked-8", "result-big-endian"};
-
-	json_begin_array(json, key);
-	for (unsigned int i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (atomics & 1u << i)
-			json_string(json, NULL, words[i]);
-	json_end_array(json);
-}
-
 static int nic_item(void *arg, const struct shmd_nic_item *item)
 {
 	const struct shmd_nic_info *info = &item->info;
@@ -192,8 +180,8 @@ static int nic_item(void *arg, const struct shmd_nic_item *item)
 	for (unsigned int i = 0; i < 4 && info->mem_kinds[i]; i++)
 		json_string(json, NULL, ctl_mem_kind(info->mem_kinds[i]));
 	json_end_array(json);
-	json_atomics(json, "atomics", info->atomics);
-	json_atomics(json, "atomics_dc", info->atomics_dc);
+	json_bits(json, "atomics", info->atomics, atomic_words);
+	json_bits(json, "atomics_dc", info->atomics_dc, atomic_words);
 	json_uint(json, "max_log2_sq_wqebbs", info->max_log2_sq_wqebbs);
 	json_uint(json, "max_log2_cq_entries", info->max_log2_cq_entries);
 	json_uint(json, "max_qps", info->max_qps);

@@ -22,20 +22,22 @@ static int finish(struct ctl *ctl, struct table *table, int r, const char *none)
 	return r;
 }
 
+/* The same below another table, with a line above; nothing if there is no row. */
+static int finish_below(struct ctl *ctl, struct table *table, int r, const char *line)
+{
+	if (!r && table->n_cells) {
+		fprintf(ctl->out, "\n%s", line);
+		table_print(table, "", ctl->out);
+	}
+	table_deinit(table);
+	return r;
+}
+
 /* Sentences are too long for cells: they come below the table. */
 struct session_rows {
 	struct table table;
 	FILE *notes;
 };
-
-/* Only sessions with DCIs have peers. */
-static void add_peers(struct table *table, const struct shmd_session_item *item)
-{
-	if (item->n_dc_peers || item->n_rc_peers)
-		table_add(table, "%u DC, %u RC", item->n_dc_peers, item->n_rc_peers);
-	else
-		table_add(table, "-");
-}
 
 static int session_row(void *arg, const struct shmd_session_item *item)
 {
@@ -52,7 +54,8 @@ static int session_row(void *arg, const struct shmd_session_item *item)
 	table_add(table, "%u", item->n_qps);
 	table_add(table, "%u", item->n_dcis);
 	table_add(table, "%u", item->n_dcts);
-	add_peers(table, item);
+	/* Only sessions with DCIs have peers. */
+	table_add(table, item->n_dc_peers || item->n_rc_peers ? "%u DC, %u RC" : "-", item->n_dc_peers, item->n_rc_peers);
 	table_add(table, "%u", item->n_cqs);
 	table_add(table, "%u", item->n_mrs);
 	table_add(table, "%s", units_bytes(item->registered_bytes, buf));
@@ -102,10 +105,7 @@ static int qp_row(void *arg, const struct shmd_qp_item *item)
 	table_add(table, "0x%x", item->qpn);
 	table_add(table, "%s", ctl_qp_type(item->type));
 	table_add_color(table, ctl_qp_state_color(item->state), "%s", ctl_qp_state(item->state));
-	if (item->dest_qpn)
-		table_add(table, "0x%x", item->dest_qpn);
-	else
-		table_add(table, "-");
+	table_add(table, item->dest_qpn ? "0x%x" : "-", item->dest_qpn);
 	table_add(table, "%u", item->sq_wqebbs);
 	table_add(table, "%u", item->sq_pi);
 	table_add(table, "%u", item->sq_ci);
@@ -227,16 +227,9 @@ int ctl_table_warm(struct ctl *ctl)
 	static const char *const heads[] = {"IN ADVANCE", ">READY", ">MADE", ">HANDED OUT", ">1QUEUES USED", ">NONE READY",
 					    ">3OTHER SHAPE", ">2OWN MEMORY", ">FAILED", NULL};
 	struct table table;
-	int r;
 
 	table_init(&table, heads, ctl->has_color, ctl->max_width);
-	r = shmd_admin_nics(ctl->client, warm_row, &table);
-	if (!r && table.n_cells) {
-		fputc('\n', ctl->out);
-		table_print(&table, "", ctl->out);
-	}
-	table_deinit(&table);
-	return r;
+	return finish_below(ctl, &table, shmd_admin_nics(ctl->client, warm_row, &table), "");
 }
 
 /* One line, and one more for each GID behind the first. */
@@ -254,10 +247,7 @@ static int undriven_row(void *arg, const struct shmd_undriven_nic *nic)
 	table_add_color(table, ctl_nic_state_color(nic->state), "%s", ctl_nic_state(nic->state));
 	table_add(table, "%s", ctl_phys_state(nic->phys_state));
 	table_add(table, "%s", units_mbps(nic->rate_mbps, buf));
-	if (nic->mtu_bytes)
-		table_add(table, "%u", nic->mtu_bytes);
-	else
-		table_add(table, "-");
+	table_add(table, nic->mtu_bytes ? "%u" : "-", nic->mtu_bytes);
 	for (unsigned int i = 0; i < nic->n_gids || i == 0; i++) {
 		for (unsigned int k = 0; i > 0 && k < 10; k++)
 			table_add(table, "%s", "");
@@ -275,16 +265,10 @@ static int table_undriven(struct ctl *ctl)
 	static const char *const heads[] = {"NIC", "3DRIVER", "4PCI", "5NETDEV", ">PORT", "6LINK", "STATE", "2PHYSICAL",
 					    ">RATE", ">1MTU", "GID", "TYPE", NULL};
 	struct table table;
-	int r;
 
 	table_init(&table, heads, ctl->has_color, ctl->max_width);
-	r = shmd_admin_undriven(ctl->client, undriven_row, &table);
-	if (!r && table.n_cells) {
-		fprintf(ctl->out, "\nNICs that shmemd does not manage, so no session can open them:\n");
-		table_print(&table, "", ctl->out);
-	}
-	table_deinit(&table);
-	return r;
+	return finish_below(ctl, &table, shmd_admin_undriven(ctl->client, undriven_row, &table),
+			    "NICs that shmemd does not manage, so no session can open them:\n");
 }
 
 int ctl_table_nics(struct ctl *ctl)

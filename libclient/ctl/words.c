@@ -45,36 +45,19 @@ enum color ctl_nic_state_color(uint32_t state)
 
 const char *ctl_qp_type(uint32_t type)
 {
-	switch (type) {
-	case SHMD_QP_TYPE_RC:
-		return "RC";
-	case SHMD_QP_TYPE_DCI:
-		return "DCI";
-	case SHMD_QP_TYPE_DCT:
-		return "DCT";
-	default:
-		return "unknown";
-	}
+	static const char *const words[] = {
+		"unknown", [SHMD_QP_TYPE_RC] = "RC", [SHMD_QP_TYPE_DCI] = "DCI", [SHMD_QP_TYPE_DCT] = "DCT"};
+
+	return words[type <= SHMD_QP_TYPE_DCT ? type : 0];
 }
 
 const char *ctl_qp_state(uint32_t state)
 {
-	switch (state) {
-	case SHMD_QP_RST:
-		return "RST";
-	case SHMD_QP_INIT:
-		return "INIT";
-	case SHMD_QP_RTR:
-		return "RTR";
-	case SHMD_QP_RTS:
-		return "RTS";
-	case SHMD_QP_ERR:
-		return "ERR";
-	case SHMD_QP_SQD:
-		return "SQD";
-	default:
-		return "unknown";
-	}
+	static const char *const words[] = {
+		[SHMD_QP_RST] = "RST", [SHMD_QP_INIT] = "INIT", [SHMD_QP_RTR] = "RTR",
+		[SHMD_QP_RTS] = "RTS", [SHMD_QP_ERR] = "ERR", [SHMD_QP_SQD] = "SQD"};
+
+	return state <= SHMD_QP_SQD && words[state] ? words[state] : "unknown";
 }
 
 enum color ctl_qp_state_color(uint32_t state)

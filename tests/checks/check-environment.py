@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Environment variables: those of the table in daemon/settings/settings-text.c, which the man page shmemd(8) has, are those that the
-daemon's source asks for, by getenv() or by a function that hands its parameter on to it.
+"""Environment variables: those in the man page shmemd(8) are those that the daemon's source asks for, by getenv() or by a function that hands its parameter on to it.
 """
+import pathlib
 import re
 
 import checklib
 from checklib import Planted
 
-TABLE = 'daemon/settings/settings-text.c'
-ROWS = re.compile(r'\}\s*environment\[\]\s*=\s*\{(.*?)\n\};', re.S)
-ROW = re.compile(r'\{\s*"([A-Z0-9_, ]+)",')
+TABLE = 'daemon/settings/shmemd.8.in'
+ROWS = re.compile(r'^\.SH ENVIRONMENT\n(.*?)(?=^\.SH |\Z)', re.S | re.M)
+ROW = re.compile(r'^\.TP\n\\fB([A-Z0-9_, ]+)\\fR$', re.M)
 GETENV = r'\b(?:secure_)?getenv'
 FUNCTION = re.compile(r'^[^\s#/{}][^\n;={}]*?\b(\w+)\(([^;{}]*?)\)\n\{\n(.*?)^\}', re.M | re.S)
 MACRO = re.compile(r'^#define\s+(\w+)\s+"([^"]*)"', re.M)
@@ -43,8 +43,9 @@ def asked(text, macros):
 def check(root, options):
     paths = [path for path in checklib.our_files(root) if re.match(r'(daemon|proto)/.*\.[ch]$', path)]
     texts = {path: checklib.read(root, path) for path in paths}
+    page = checklib.read(root, TABLE) if (pathlib.Path(root) / TABLE).exists() else ''
     macros = {name: value for text in texts.values() for name, value in MACRO.findall(text)}
-    table = ROWS.search(texts.get(TABLE, ''))
+    table = ROWS.search(page)
     told = [name.strip() for names in ROW.findall(table.group(1)) for name in names.split(',')] if table else []
     found = {}
     for path, text in texts.items():
@@ -59,8 +60,8 @@ def check(root, options):
     return problems
 
 
-TEXT = 'static const struct {\n\tconst char *names, *text;\n} environment[] = {\n%s};\n'
-A, B = '\t{"SHMEMD_A", "a"},\n', '\t{"SHMEMD_B, LISTEN_B",\n\t "b"},\n'
+TEXT = '.SH ENVIRONMENT\n%s.SH FILES\n.TP\n\\fBNO_VARIABLE\\fR\nx\n'
+A, B = '.TP\n\\fBSHMEMD_A\\fR\na\n', '.TP\n\\fBSHMEMD_B, LISTEN_B\\fR\nb\n'
 CODE = '''static bool number(const char *key, int most)
 {
 	return getenv(key);

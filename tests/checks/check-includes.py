@@ -26,7 +26,7 @@ FOREIGN = {
 }
 
 # Files that the build makes; "generated" is for the codec alone.
-GENERATED = {'config.h': 'config', 'proto/codec-messages.h': 'generated', 'proto/codec-tables.h': 'generated',
+GENERATED = {'config.h': 'config', 'daemon/man-pages.h': 'config', 'proto/codec-messages.h': 'generated', 'proto/codec-tables.h': 'generated',
              'proto/shmemd.pb-c.h': 'generated', 'shmemd.pb-c.h': 'generated'}
 
 

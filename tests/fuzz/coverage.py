@@ -22,7 +22,7 @@ GROUPS = {
     # Less what porters and workers do for requests, and how packets are read from sockets, which unit tests reach.
     'dispatcher': (87, ['daemon/session/dispatch.c', 'daemon/session/handle-*.c', 'daemon/session/list-*.c',
                         'daemon/session/request.c']),
-    'WQE parser': (90, ['kernels/host/wqe-parse.c', 'tests/mlx5sim/engine-extra/wqe-layout.c']),
+    'WQE parser': (90, ['kernels/host/wqe-parse.c', 'tests/mlx5sim/engine-extra/wqe-*.c']),
     'engine': (85, ['daemon/engine/*.c', 'tests/mlx5sim/engine-extra/*.c']),
     'configuration': (40, ['daemon/settings/settings.c']),
     'saved state': (85, ['daemon/restart/state.c', 'daemon/restart/state-write.c']),

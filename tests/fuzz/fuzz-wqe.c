@@ -13,6 +13,7 @@
 #include "kernels/host/wqe-parse.h"
 #include "proto/base/assert.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/mlx5sim/engine-extra/wqe-extra.h"
 #include "tests/mlx5sim/engine-extra/wqe-layout.h"
 
 #define MAX_WQE_BYTES 1024u
@@ -69,6 +70,7 @@ static void check_umr(const struct wqe_umr *umr, const uint8_t *wqe, size_t size
 static void check_request(const struct wqe_request *req, const uint8_t *wqe, size_t bytes)
 {
 	size_t size = wqe_size_bytes(wqe);
+	struct wqe_umr umr;
 
 	assert_bug(size && size <= bytes && req->n_wqebbs == (size + 63) / 64 && req->n_wqebbs <= 16);
 	assert_bug(req->total_bytes <= WQE_MAX_MESSAGE_BYTES && req->qpn <= 0xffffff);
@@ -79,8 +81,8 @@ static void check_request(const struct wqe_request *req, const uint8_t *wqe, siz
 	} else {
 		check_sges(req->sges, req->n_sges, req->total_bytes);
 	}
-	if (req->opcode == SHMD_OPCODE_UMR)
-		check_umr(&req->umr, wqe, size);
+	if (req->opcode == SHMD_OPCODE_UMR && !wqe_parse_umr(wqe, bytes, &umr))
+		check_umr(&umr, wqe, size);
 	if (req->atomic.bytes)
 		assert_bug((req->atomic.bytes == 4 || req->atomic.bytes == 8) &&
 			   req->total_bytes == req->atomic.bytes);

@@ -5,6 +5,7 @@
 
 #include "daemon/engine/engine-private.h"
 #include "tests/mlx5sim/engine-extra/extra.h"
+#include "tests/mlx5sim/engine-extra/wqe-extra.h"
 #include "tests/mlx5sim/engine-extra/wqe-layout.h"
 
 struct mw {
@@ -55,7 +56,7 @@ bool gather_allows(struct engine_mem *mem, uint64_t offset, uint64_t bytes, bool
 
 /* indirect.c */
 int indirect_prepare(struct engine *engine, struct mr *mr, uint64_t at, const struct mr_want *want);
-uint8_t umr_execute(struct engine_qp *qp, const struct wqe_umr *umr, uint32_t key); /* 0, or a syndrome */
+uint8_t umr_execute(struct engine_qp *qp, const struct sent *sent, uint32_t key); /* 0, or a syndrome */
 int key_invalidate(struct engine_qp *qp, uint32_t key); /* by the peer, a window too; -EACCES */
 
 /* stream.c */

@@ -47,6 +47,19 @@ struct engine_indirect_attr {
 int engine_indirect_create(struct engine *engine, const struct engine_indirect_attr *attr); /* -EINVAL, -ENOSPC, -EEXIST */
 int engine_indirect_destroy(struct engine *engine, uint32_t key); /* whatever its low byte is; -ENOENT */
 
+/* How many CQEs were written, ever; the index of the next one. -ENOENT. */
+int engine_cq_producer(struct engine *engine, uint32_t cqn, uint32_t *ret_pi);
+
+struct engine_srq_info {
+	uint32_t limit; /* 0: not armed, or its event has been */
+	uint32_t pi; /* last value read from the dbrec, 16 bits */
+	uint32_t ci; /* WQEs taken ever, 16 bits */
+	uint32_t next_index; /* where the next WQE lies */
+	bool error; /* ENGINE_EVENT_SRQ_ERROR */
+};
+
+int engine_srq_query(struct engine *engine, uint32_t srqn, struct engine_srq_info *ret_info);
+
 /*
  * Go on in another ring, which is filled with 0xff here. The old one ends with a CQE of opcode SHMD_CQE_RESIZE; what lies
  * before it the client moves itself. -ENOENT; -EINVAL also for a collapsed CQ and for more CQEs than the new ring holds;

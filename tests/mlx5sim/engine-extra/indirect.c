@@ -275,7 +275,7 @@ static uint8_t change_by(struct engine_qp *qp, struct indirect *indirect, const 
 	return syndrome;
 }
 
-uint8_t umr_execute(struct engine_qp *qp, const struct wqe_umr *umr, uint32_t key)
+static uint8_t execute(struct engine_qp *qp, const struct wqe_umr *umr, uint32_t key)
 {
 	struct indirect *indirect = find(qp->engine, key);
 	bool frees = umr->sets_free && umr->is_free;
@@ -291,6 +291,15 @@ uint8_t umr_execute(struct engine_qp *qp, const struct wqe_umr *umr, uint32_t ke
 	if (frees && indirect->mr && key != indirect->attr.key)
 		return SHMD_SYNDROME_MW_BIND_ERR;
 	return change_by(qp, indirect, umr);
+}
+
+uint8_t umr_execute(struct engine_qp *qp, const struct sent *sent, uint32_t key)
+{
+	struct wqe_umr umr;
+	/* bounded: 16 WQEBBs. */
+	int r = wqe_parse_umr(shadow_wqe(qp, sent->wqe_index), (size_t)sent->n_wqebbs * SHMD_WQEBB_BYTES, &umr);
+
+	return r ? (uint8_t)r : execute(qp, &umr, key);
 }
 
 int key_invalidate(struct engine_qp *qp, uint32_t key)

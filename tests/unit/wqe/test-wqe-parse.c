@@ -8,6 +8,7 @@
 
 #include "kernels/host/wqe-parse.h"
 #include "tests/lib/test.h"
+#include "tests/mlx5sim/engine-extra/wqe-extra.h"
 #include "tests/mlx5sim/engine-extra/wqe-layout.h"
 
 #define QPN 0x123456u
@@ -94,7 +95,7 @@ static const struct row {
 	{"masked fetch-add 8", 0x15, 9, OK, 0, 12, {RADDR, 0, 1, 0, 2, DATA(8)}, 8, 1},
 	{"masked fetch-add of 16", 0x15, 10, BAD, 0, 12, {RADDR, 0, 1, 0, 2, DATA(8)}, 0, 0},
 	{"send with invalidate", 0x01, 0, OK, 0, 4, {DATA(9)}, 9, 1},
-	{"umr", 0x25, 0, BAD, 0, 4, {0}, 0, 0},
+	{"umr, whose segments its executor parses", 0x25, 0, OK, 0, 4, {0}, 0, 0},
 	{"opcode 0xff", 0xff, 0, BAD, 0, 4, {0}, 0, 0},
 	{"ds beyond the bytes", 0x08, 0, BAD, 60, 8, {RADDR, DATA(64)}, 0, 0},
 };
@@ -181,32 +182,34 @@ static size_t build_umr(uint8_t wqe[192], bool is_bind)
 TEST(umr_says_what_changes_and_to_what)
 {
 	struct wqe_request req;
+	struct wqe_umr umr;
 	uint8_t wqe[192];
 
-	ASSERT_EQ(wqe_parse(wqe, build_umr(wqe, true), &req), 0);
-	ASSERT(req.umr.sets_free && !req.umr.is_free && req.umr.names_qp && req.umr.must_be_free);
-	ASSERT(req.umr.sets_tag && req.umr.sets_start && req.umr.sets_length);
+	ASSERT_EQ(wqe_parse_umr(wqe, build_umr(wqe, true), &umr), 0);
+	ASSERT_EQ(wqe_parse(wqe, 192, &req), 0);
+	ASSERT(umr.sets_free && !umr.is_free && umr.names_qp && umr.must_be_free);
+	ASSERT(umr.sets_tag && umr.sets_start && umr.sets_length);
 	ASSERT_EQ(req.imm, 0x4400);
-	ASSERT_EQ(req.umr.key_tag, 0x12);
-	ASSERT_EQ(req.umr.qpn, 0xabcd00);
-	ASSERT_EQ(req.umr.access, 0xf);
-	ASSERT_EQ(req.umr.set_access, 0xf);
-	ASSERT_EQ(req.umr.start, 0x1100000022);
-	ASSERT_EQ(req.umr.length_bytes, 100);
-	ASSERT_EQ(req.umr.list_bytes, 64);
-	ASSERT(req.umr.list == wqe + 128);
+	ASSERT_EQ(umr.key_tag, 0x12);
+	ASSERT_EQ(umr.qpn, 0xabcd00);
+	ASSERT_EQ(umr.access, 0xf);
+	ASSERT_EQ(umr.set_access, 0xf);
+	ASSERT_EQ(umr.start, 0x1100000022);
+	ASSERT_EQ(umr.length_bytes, 100);
+	ASSERT_EQ(umr.list_bytes, 64);
+	ASSERT(umr.list == wqe + 128);
 	ASSERT_EQ(req.n_sges, 0);
-	ASSERT_EQ(wqe_parse(wqe, build_umr(wqe, false), &req), 0);
-	ASSERT(req.umr.is_free && req.umr.names_qp && !req.umr.must_be_free && !req.umr.sets_start);
-	ASSERT_EQ(req.umr.set_access, 0);
-	ASSERT_EQ(req.umr.list_bytes, 0);
+	ASSERT_EQ(wqe_parse_umr(wqe, build_umr(wqe, false), &umr), 0);
+	ASSERT(umr.is_free && umr.names_qp && !umr.must_be_free && !umr.sets_start);
+	ASSERT_EQ(umr.set_access, 0);
+	ASSERT_EQ(umr.list_bytes, 0);
 }
 
 TEST(access_bits_of_a_umr_are_those_of_verbs)
 {
 	/* In the mask, from bit 18 on: local write, remote read, remote write, atomic. In the context, from bit 3 on. */
 	static const uint8_t verbs[] = {1, 4, 2, 8};
-	struct wqe_request req;
+	struct wqe_umr umr;
 	uint8_t wqe[192];
 
 	for (unsigned int i = 0; i < 4; i++) {
@@ -214,36 +217,36 @@ TEST(access_bits_of_a_umr_are_those_of_verbs)
 
 		wqe[29] = (uint8_t)(4u << i);
 		wqe[66] = (uint8_t)(8u << i);
-		ASSERT_EQ(wqe_parse(wqe, bytes, &req), 0);
-		ASSERT_EQ(req.umr.set_access, verbs[i]);
-		ASSERT_EQ(req.umr.access, verbs[i]);
+		ASSERT_EQ(wqe_parse_umr(wqe, bytes, &umr), 0);
+		ASSERT_EQ(umr.set_access, verbs[i]);
+		ASSERT_EQ(umr.access, verbs[i]);
 	}
 }
 
 /* The list lies elsewhere: a data segment of its own, not shorter than the length that the WQE gives. */
 TEST(list_of_a_umr_may_lie_in_memory)
 {
-	struct wqe_request req;
+	struct wqe_umr umr;
 	uint8_t wqe[192];
 
 	build_umr(wqe, true);
 	wqe[7] = 9;
 	wqe[16] = 0;
-	ASSERT_EQ(wqe_parse(wqe, 192, &req), 0);
-	ASSERT(!req.umr.list);
-	ASSERT_EQ(req.umr.list_bytes, 64);
-	ASSERT_EQ(req.umr.list_at.lkey, 0x5500);
-	ASSERT_EQ(req.umr.list_at.addr, 0x1100000022);
-	ASSERT_EQ(req.umr.list_at.bytes, 100);
+	ASSERT_EQ(wqe_parse_umr(wqe, 192, &umr), 0);
+	ASSERT(!umr.list);
+	ASSERT_EQ(umr.list_bytes, 64);
+	ASSERT_EQ(umr.list_at.lkey, 0x5500);
+	ASSERT_EQ(umr.list_at.addr, 0x1100000022);
+	ASSERT_EQ(umr.list_at.bytes, 100);
 	wqe[21] = 7; /* 112 bytes */
-	ASSERT_EQ(wqe_parse(wqe, 192, &req), BAD);
+	ASSERT_EQ(wqe_parse_umr(wqe, 192, &umr), BAD);
 	wqe[21] = 0;
-	ASSERT_EQ(wqe_parse(wqe, 192, &req), BAD);
+	ASSERT_EQ(wqe_parse_umr(wqe, 192, &umr), BAD);
 	wqe[7] = 8;
-	ASSERT_EQ(wqe_parse(wqe, 192, &req), 0);
-	ASSERT_EQ(req.umr.list_bytes, 0);
+	ASSERT_EQ(wqe_parse_umr(wqe, 192, &umr), 0);
+	ASSERT_EQ(umr.list_bytes, 0);
 	wqe[21] = 4;
-	ASSERT_EQ(wqe_parse(wqe, 192, &req), BAD);
+	ASSERT_EQ(wqe_parse_umr(wqe, 192, &umr), BAD);
 }
 
 TEST(umr_of_anything_else_is_refused)
@@ -254,18 +257,19 @@ TEST(umr_of_anything_else_is_refused)
 	} wrong[] = {{16, 0xf0}, {16, 0xb1}, {20, 1},	 {21, 3}, {21, 5}, {22, 1},    {23, 1},
 		     {24, 1},	 {27, 1},    {28, 0x60}, {30, 0x70}, {31, 0x43}, {64, 0x80}, {64, 1}};
 	struct wqe_request req;
+	struct wqe_umr umr;
 	uint8_t wqe[192];
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		size_t bytes = build_umr(wqe, true);
 
 		wqe[wrong[i].at] = wrong[i].value;
-		ASSERT_EQ(wqe_parse(wqe, bytes, &req), BAD);
+		ASSERT_EQ(wqe_parse_umr(wqe, bytes, &umr), BAD);
 	}
 	for (uint8_t ds = 1; ds < 12; ds++) {
 		build_umr(wqe, true);
 		wqe[7] = ds;
-		ASSERT_EQ(wqe_parse(wqe, 192, &req), BAD);
+		ASSERT_EQ(wqe_parse_umr(wqe, 192, &umr), BAD);
 	}
 	ASSERT_EQ(wqe_parse_av(wqe, build_umr(wqe, true), &req), BAD);
 }
