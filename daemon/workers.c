@@ -7,7 +7,8 @@
  *
  * Work that waits for firmware has a fixed number of threads (`worker-threads`). A uid or tenant with many sessions gets no more
  * than others: the user with the fewest works under way is next, and one thread stays free for users without any. Users with
- * equally many take turns, and the works of one user stay in their order.
+ * equally many take turns, and the works of one user stay in their order. Such work touches its user's memory as well, so it may
+ * be slow; a thread that is busy with it for 100 ms no longer counts, and an idle one takes the next work.
  *
  * Work that may stall (`may_stall`: every operation on a context of a soft NIC) takes as long as its uid likes, so it must not
  * occupy a thread that others need. Each uid has one such work under way, and idle threads start more before they run
@@ -46,6 +47,11 @@
 /* At most this many users stall at once; each costs a thread. */
 #define MOST_STALLED 1024u
 #define RESERVE 4u /* idle threads */
+/*
+ * Firmware work also touches its user's memory: the kernel pins it, and queues are filled. One that takes so long has another
+ * thread in its place.
+ */
+#define SLOW_NSEC (100u * NSEC_PER_MSEC)
 /* The control thread waits for at most a tenth of the time that passes. */
 #define PATIENCE_SHARE 10u
 /*
@@ -60,6 +66,7 @@
 struct worker {
 	struct list link; /* of the busy ones */
 	const void *users[WORK_USERS]; /* of its work */
+	uint64_t begin_nsec;
 	bool may_stall;
 };
 
@@ -75,7 +82,6 @@ struct workers {
 	bool is_starting; /* a thread is starting another one */
 	bool is_looking; /* a thread polls for works without the lock */
 	uint32_t n_came; /* atomic: works so far, for the thread that polls */
-	unsigned int n_firmware; /* busy with work that does not stall */
 	struct work *awaited; /* atomic: the control thread waits for it; NULL: it has run, or there is none */
 	pthread_cond_t came; /* `awaited` has run, or a thread has ended */
 	unsigned int n_fixed, n_reserve;
@@ -167,13 +173,25 @@ static void put_behind(struct workers *workers, const struct work *taken)
 	list_splice_tail(&workers->todo, &same);
 }
 
+/* Threads that are busy with firmware work and have nobody in their place. */
+static unsigned int count_firmware(const struct workers *workers)
+{
+	const struct worker *worker;
+	uint64_t now = nsec_now();
+	unsigned int n = 0;
+
+	list_for_each_entry(worker, &workers->busy, link)
+		n += !worker->may_stall && now - worker->begin_nsec < SLOW_NSEC;
+	return n;
+}
+
 /* NULL: there is no such work, or its users have enough under way. */
 static struct work *find_fairest(struct workers *workers)
 {
 	unsigned int fewest = workers->most_of_user;
 	struct work *work, *best = NULL;
 
-	if (workers->n_firmware >= workers->n_fixed)
+	if (list_empty(&workers->todo) || count_firmware(workers) >= workers->n_fixed)
 		return NULL;
 	list_for_each_entry(work, &workers->todo, link) {
 		unsigned int n = work->may_stall ? fewest : count_of_users(workers, work);
@@ -222,8 +240,8 @@ static void begin(struct workers *workers, struct worker *self, const struct wor
 {
 	memcpy(self->users, work->users, sizeof(self->users));
 	self->may_stall = work->may_stall;
+	self->begin_nsec = nsec_now();
 	list_add_tail(&workers->busy, &self->link);
-	workers->n_firmware += !self->may_stall;
 	workers->n_idle--;
 	if (wants_more(workers) || !list_empty(&workers->todo))
 		pthread_cond_signal(&workers->wake);
@@ -232,7 +250,6 @@ static void begin(struct workers *workers, struct worker *self, const struct wor
 static void end(struct workers *workers, struct worker *self, struct work *work)
 {
 	list_del(&self->link);
-	workers->n_firmware -= !self->may_stall;
 	workers->n_idle++;
 	if (workers->awaited == work) {
 		__atomic_store_n(&workers->awaited, NULL, __ATOMIC_RELEASE);
@@ -304,6 +321,19 @@ static bool look_for_more(struct workers *workers, bool *may_look)
 	return true;
 }
 
+/* While works wait, one under way may become slow, of which no thread is woken. */
+static void wait_for_work(struct workers *workers)
+{
+	struct timespec end;
+
+	if (list_empty(&workers->todo)) {
+		pthread_cond_wait(&workers->wake, &workers->lock);
+		return;
+	}
+	end = nsec_to_timespec(nsec_add(nsec_now(), SLOW_NSEC));
+	pthread_cond_timedwait(&workers->wake, &workers->lock, &end);
+}
+
 static void *run_thread(void *arg)
 {
 	struct workers *workers = arg;
@@ -326,7 +356,7 @@ static void *run_thread(void *arg)
 		} else if (workers->n_threads > workers->n_fixed && workers->n_idle > workers->n_fixed) {
 			break;
 		} else {
-			pthread_cond_wait(&workers->wake, &workers->lock);
+			wait_for_work(workers);
 			may_start = true;
 		}
 	}
@@ -568,7 +598,7 @@ static void init_conds(struct workers *workers)
 
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&workers->wake, NULL);
+	pthread_cond_init(&workers->wake, &attr);
 	pthread_cond_init(&workers->came, &attr);
 	pthread_condattr_destroy(&attr);
 }

@@ -379,6 +379,40 @@ TEST(users_who_stall_take_no_threads_from_others)
 	scene_deinit(&s);
 }
 
+/* Two users are enough to be busy with all threads; each still has the threads that it may have and no more. */
+TEST(users_whose_firmware_work_is_slow_take_no_threads_from_others)
+{
+	unsigned int n_begun = 0, n_done = 0;
+	int hold = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	struct job first, slow[4], other;
+	uint64_t all = 4;
+	struct scene s;
+
+	ASSERT_GE(hold, 0);
+	scene_init(&s, 2);
+	first = stalling_job(&s, &first, -1, NULL, &n_done);
+	first.stops_loop = true;
+	workers_submit(s.workers, &first.work);
+	ASSERT_OK(loop_run(s.loop));
+	for (int i = 0; i < 4; i++) {
+		slow[i] = stalling_job(&s, &slow[i / 2], hold, &n_begun, &n_done);
+		slow[i].work.may_stall = false;
+		workers_submit(s.workers, &slow[i].work);
+	}
+	await_count(&n_begun, 2);
+	for (unsigned int i = 0; i < 2; i++) {
+		submit_other(&s, &other, &n_done);
+		ASSERT_OK(loop_run(s.loop));
+	}
+	ASSERT_EQ(n_done, 3u);
+	ASSERT_EQ(__atomic_load_n(&n_begun, __ATOMIC_ACQUIRE), 2u);
+	ASSERT_EQ(write(hold, &all, sizeof(all)), (ssize_t)sizeof(all));
+	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC, LIMIT_NSEC));
+	ASSERT_EQ(n_done, 7u);
+	close(hold);
+	scene_deinit(&s);
+}
+
 TEST(quick_works_are_waited_for_and_stalling_ones_not_for_long)
 {
 	static struct job jobs[N_STALLED];
