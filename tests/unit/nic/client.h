@@ -33,7 +33,7 @@ struct rig {
 };
 
 void rig_open(struct rig *rig, unsigned int n_nics, const char *fault);
-/* SHMEMD_TEST_EXECUTORS=process: the next function is as the one behind it. */
+/* SHMEMD_TEST_EXECUTORS=process: rig_open() is rig_open_remote(). */
 bool rig_is_remote(void);
 /* Each user's executors are in a process of their own. */
 void rig_open_remote(struct rig *rig, unsigned int n_nics, const char *fault);
