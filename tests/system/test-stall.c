@@ -562,7 +562,7 @@ TEST_TIMEOUT(a_daemon_that_is_killed_dies_when_the_hole_is_there, 90)
 #define PROCESSES "--soft-executors=process"
 #define DEATH_NSEC NSEC_PER_SEC /* promised, and a hundred times what it takes */
 
-/* What the attacker maps is mapped elsewhere. */
+/* The attacker's memory is mapped elsewhere. */
 TEST(in_processes_requests_of_others_that_map_memory_are_answered_while_a_hole_stops_every_mapping_of_a_user)
 {
 	struct scene s;

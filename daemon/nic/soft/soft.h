@@ -43,7 +43,7 @@
 #define SOFT_MTU_LOG2 12u
 #define SOFT_CHUNK_BYTES 65536u
 
-/* What ctx_saved_fds returns. */
+/* The order of ctx_saved_fds. */
 enum { SOFT_SAVED_DOORBELL, SOFT_SAVED_WAKE, SOFT_SAVED_NIC_PAGE, SOFT_SAVED_LEDGER, SOFT_N_SAVED };
 
 struct soft_ctx;

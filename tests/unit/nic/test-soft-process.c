@@ -249,6 +249,7 @@ TEST(a_process_that_dies_takes_the_contexts_of_its_user_alone)
 		seen[i] = event.session_id;
 	}
 	ASSERT_EQ(seen[0] + seen[1], 3u);
+	expect_gone(pid);
 	ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
 	ASSERT_ERR(rig.nic[0]->ops->qp_query(a.ctx, client_qpn(&a, 0), &info), ENODEV);
 	ASSERT_ERR(rig.nic[0]->ops->qp_modify(a.ctx, client_qpn(&a, 0), NIC_QPS_ERR), ENODEV);

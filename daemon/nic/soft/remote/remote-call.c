@@ -15,18 +15,6 @@
 #define LOOK_NSEC 20000u
 #define LOOK_MOST_NSEC 1000000u
 
-int remote_channel_init(struct remote_channel *channel, int sock)
-{
-	*channel = (struct remote_channel){.sock = sock};
-	return -pthread_mutex_init(&channel->lock, NULL);
-}
-
-void remote_channel_deinit(struct remote_channel *channel)
-{
-	channel->sock = safe_close(channel->sock);
-	pthread_mutex_destroy(&channel->lock);
-}
-
 static int broken(struct remote_host *host)
 {
 	pthread_mutex_lock(&host->all->lock);
@@ -45,7 +33,7 @@ static int send_next(struct remote_channel *channel, const struct remote_request
 	return remote_send(channel->sock, &head, request->body, request->n_fds, request->fds, is_urgent);
 }
 
-/* What the answer says. */
+/* The result in the answer. */
 static int judge(struct remote_host *host, const struct remote_channel *channel, const struct remote_request *request,
 		 struct remote_packet *answer)
 {

@@ -22,7 +22,7 @@ struct remote_ctx *remote_ctx_free(struct remote_ctx *ctx)
 {
 	if (!ctx)
 		return NULL;
-	assert_bug(list_empty(&ctx->mrs) && list_empty(&ctx->batches));
+	assert_bug(list_empty(&ctx->base.mrs) && list_empty(&ctx->base.queues));
 	pthread_mutex_lock(&ctx->nic->all->lock);
 	if (!list_empty(&ctx->link))
 		remote_link_of(ctx->host, ctx->nic)->n_ctxs--;
@@ -50,8 +50,8 @@ static struct remote_ctx *ctx_alloc(struct remote_nic *nic, struct remote_host *
 	remote_host_ref(host);
 	pthread_mutex_unlock(&nic->all->lock);
 	list_init(&ctx->link);
-	list_init(&ctx->mrs);
-	list_init(&ctx->batches);
+	list_init(&ctx->base.mrs);
+	list_init(&ctx->base.queues);
 	for (unsigned int i = 0; i < REMOTE_N_FDS; i++)
 		ctx->fds[i] = -1;
 	return ctx;
@@ -250,13 +250,13 @@ struct nic_ctx *remote_ctx_unimport(struct nic_ctx *base)
 		return NULL;
 	ctx = remote_ctx(base);
 	end_in_host(ctx, REMOTE_CTX_UNIMPORT);
-	list_for_each_entry_safe (queues, next_queues, &ctx->batches, link) {
-		list_del(&queues->link);
+	list_for_each_entry_safe (queues, next_queues, &ctx->base.queues, base.link) {
+		list_del(&queues->base.link);
 		nic_layout_deinit(&queues->base.layout);
 		free(queues);
 	}
-	list_for_each_entry_safe (mr, next_mr, &ctx->mrs, link) {
-		list_del(&mr->link);
+	list_for_each_entry_safe (mr, next_mr, &ctx->base.mrs, base.link) {
+		list_del(&mr->base.link);
 		free(mr);
 	}
 	remote_ctx_free(ctx);

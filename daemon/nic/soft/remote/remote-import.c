@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Contexts of a former daemon. Their host may not have died yet, since a process that sleeps at a hole in its user's memory does not;
- * imports wait for all of these 2 s in all, and give up the contexts of those that take longer. What a host says of layouts that it
- * read from a record is judged here as if it were the record.
+ * imports wait for all of these 2 s in all, and give up the contexts of those that take longer. Layouts that a host read from a record
+ * are judged here as if they were the record.
  */
 #include "daemon/nic/soft/remote/remote.h"
 
@@ -75,16 +75,15 @@ static int import_in(struct remote_host *host, struct remote_nic *nic, const str
 
 /* ---- the answer ------------------------------------------------------------------------------------------------------------- */
 
-static int take_mrs(struct remote_ctx *ctx, struct remote_reader *reader, uint32_t n, struct nic_imported *imported)
+static int take_mrs(struct remote_ctx *ctx, struct remote_reader *reader, uint32_t n)
 {
 	int r = 0;
 
 	for (uint32_t i = 0; r == 0 && i < n; i++) {
 		struct remote_mr_told told;
+		struct nic_mr *mr;
 
-		r = remote_get(reader, &told, sizeof(told)) ? remote_mr_add(ctx, &told.attr, told.object, told.key, &imported->mrs[i])
-							    : -EIO;
-		imported->n_mrs += r == 0;
+		r = remote_get(reader, &told, sizeof(told)) ? remote_mr_add(ctx, &told.attr, told.object, told.key, &mr) : -EIO;
 	}
 	return r;
 }
@@ -100,68 +99,77 @@ static bool is_right(const struct nic_layout *layout)
 	return right;
 }
 
-static int take_queues(struct remote_ctx *ctx, struct remote_reader *reader, uint32_t n, struct nic_imported *imported)
+static int take_queues(struct remote_ctx *ctx, struct remote_reader *reader, uint32_t n)
 {
 	int r = 0;
 
 	for (uint32_t i = 0; r == 0 && i < n; i++) {
 		_cleanup_(nic_layout_deinit) struct nic_layout layout = {0};
 		struct remote_queues_told told;
+		struct nic_queues *queues;
 
 		r = remote_get_layout(reader, &told, &layout);
 		if (r == 0 && !is_right(&layout))
 			r = -EIO;
 		if (r == 0)
-			r = remote_queues_add(ctx, told.object, told.mem.offset, &layout, &imported->queues[i]);
-		imported->n_queues += r == 0;
+			r = remote_queues_add(ctx, told.object, told.mem.offset, &layout, &queues);
 	}
 	return r;
 }
 
-static int take_objects(struct remote_ctx *ctx, const struct nic_import_attr *attr, const struct remote_packet *answer,
-			struct nic_imported *imported)
+/* As the context has it: for other hosts as well. */
+static void take_down(struct remote_nic *nic, const struct remote_host *but)
+{
+	const struct remote_request request = {.head = {.op = REMOTE_PORT_SET, .nic = nic->index, .value = NIC_PORT_DOWN}};
+	struct soft_port *port = soft_nic(nic->face)->port;
+	struct remote_host *hosts[SOFT_MAX_EXECS];
+	unsigned int n;
+
+	if (soft_port_is_down(port))
+		return;
+	__atomic_store_n(&port->down, true, __ATOMIC_RELAXED);
+	n = remote_hosts(nic->all, NULL, hosts);
+	for (unsigned int i = 0; i < n; i++) {
+		if (hosts[i] != but)
+			remote_tell(hosts[i], &request);
+		remote_host_put(hosts[i]);
+	}
+}
+
+static int take_objects(struct remote_ctx *ctx, const struct nic_import_attr *attr, const struct remote_packet *answer)
 {
 	struct remote_reader reader = remote_reader(answer);
 	struct remote_opened opened;
 	int r;
 
-	/* bounded: remote_ctx_new() read it, and a region or batch has a descriptor each. */
 	if (!remote_get(&reader, &opened, sizeof(opened)) || opened.n_mrs != attr->n_mr_fds || opened.n_queues != attr->n_queue_fds)
 		return -EIO;
-	imported->mrs = calloc((size_t)opened.n_mrs + 1, sizeof(struct nic_mr *));
-	imported->queues = calloc((size_t)opened.n_queues + 1, sizeof(struct nic_queues *));
-	if (!imported->mrs || !imported->queues)
-		return -ENOMEM;
-	r = take_mrs(ctx, &reader, opened.n_mrs, imported);
+	r = take_mrs(ctx, &reader, opened.n_mrs);
 	if (r == 0)
-		r = take_queues(ctx, &reader, opened.n_queues, imported);
+		r = take_queues(ctx, &reader, opened.n_queues);
 	if (r == 0)
 		r = soft_fabric_adopt(soft_nic(ctx->nic->face)->fabric, opened.n_ports < REMOTE_MAX_NICS ? opened.n_ports : REMOTE_MAX_NICS,
 				      (const uint8_t(*)[16])opened.gids);
 	if (r == 0 && opened.is_down)
-		remote_nic_adopt_down(ctx->nic, ctx->host);
+		take_down(ctx->nic, ctx->host);
 	return r;
 }
 
 static int take_context(struct remote_nic *nic, struct remote_host *host, const struct nic_import_attr *attr, struct remote_packet *answer,
 			struct nic_imported *ret_imported)
 {
-	struct nic_imported imported = {0};
 	struct remote_ctx *ctx;
 	int r;
 
 	r = remote_ctx_new(nic, host, &attr->ctx, answer, &ctx);
 	if (r < 0)
 		return r;
-	r = take_objects(ctx, attr, answer, &imported);
-	if (r < 0) {
+	r = take_objects(ctx, attr, answer);
+	if (r == 0)
+		r = nic_imported_init(ret_imported, &ctx->base);
+	if (r < 0)
 		remote_ctx_unimport(&ctx->base);
-		nic_imported_deinit(&imported);
-		return r;
-	}
-	imported.ctx = &ctx->base;
-	*ret_imported = imported;
-	return 0;
+	return r;
 }
 
 /* ---- import ----------------------------------------------------------------------------------------------------------------- */

@@ -104,23 +104,6 @@ static int port_set(struct nic *base, enum nic_port_state state)
 	return r;
 }
 
-void remote_nic_adopt_down(struct remote_nic *nic, const struct remote_host *but)
-{
-	const struct remote_request request = {.head = {.op = REMOTE_PORT_SET, .nic = nic->index, .value = NIC_PORT_DOWN}};
-	struct remote_host *hosts[SOFT_MAX_EXECS];
-	unsigned int n;
-
-	if (soft_port_is_down(face(nic)->port))
-		return;
-	__atomic_store_n(&face(nic)->port->down, true, __ATOMIC_RELAXED);
-	n = remote_hosts(nic->all, NULL, hosts);
-	for (unsigned int i = 0; i < n; i++) {
-		if (hosts[i] != but)
-			remote_tell(hosts[i], &request);
-		remote_host_put(hosts[i]);
-	}
-}
-
 /* ---- resume and rest -------------------------------------------------------------------------------------------------------- */
 
 static void resume(struct nic *base)

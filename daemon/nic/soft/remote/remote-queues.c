@@ -25,7 +25,7 @@ int remote_mr_add(struct remote_ctx *ctx, const struct nic_mr_attr *attr, uint64
 	mr->id = id;
 	mr->attr = *attr;
 	mr->attr.fd = -1;
-	list_add_tail(&ctx->mrs, &mr->link);
+	list_add_tail(&ctx->base.mrs, &mr->base.link);
 	*ret_mr = &mr->base;
 	return 0;
 }
@@ -66,7 +66,7 @@ struct nic_mr *remote_mr_dereg(struct nic_mr *base)
 		return NULL;
 	mr = container_of(base, struct remote_mr, base);
 	dereg(remote_ctx(base->ctx), mr->id);
-	list_del(&mr->link);
+	list_del(&mr->base.link);
 	free(mr);
 	return NULL;
 }
@@ -111,7 +111,7 @@ int remote_queues_add(struct remote_ctx *ctx, uint64_t id, uint64_t mem_offset, 
 	queues->id = id;
 	queues->mem_offset = mem_offset;
 	*layout = (struct nic_layout){0};
-	list_add_tail(&ctx->batches, &queues->link);
+	list_add_tail(&ctx->base.queues, &queues->base.link);
 	*ret_queues = &queues->base;
 	return 0;
 }
@@ -185,7 +185,7 @@ int remote_queues_destroy(struct nic_queues *base)
 
 	if (r < 0 && r != -ENODEV)
 		return r;
-	list_del(&queues->link);
+	list_del(&queues->base.link);
 	nic_layout_deinit(&queues->base.layout);
 	free(queues);
 	return 0;

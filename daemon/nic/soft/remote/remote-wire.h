@@ -47,7 +47,7 @@ enum remote_op {
 	REMOTE_EVENTS, /* with the socket for the events of a NIC */
 };
 
-/* Of a request and of its answer. Members that an operation does not need are 0. */
+/* Head of a request and of its answer. Members that an operation does not need are 0. */
 struct remote_head {
 	uint32_t op;
 	uint32_t seq;
@@ -88,7 +88,7 @@ struct remote_opened {
 /* Their descriptors, in this order. The last two come if the context is saved. */
 enum { REMOTE_FD_DOORBELL, REMOTE_FD_WAKE, REMOTE_FD_CLIENT_PAGE, REMOTE_FD_NIC_PAGE, REMOTE_FD_LEDGER, REMOTE_N_FDS };
 
-/* Of an import: n_mrs of them, then n_queues times what follows, each with its arrays. */
+/* An import has n_mrs of them, then n_queues times the next struct, each with its arrays. */
 struct remote_mr_told {
 	uint64_t object;
 	uint32_t key;
@@ -141,6 +141,7 @@ struct remote_reader {
 bool remote_get(struct remote_reader *reader, void *data, size_t bytes);
 static inline struct remote_reader remote_reader(const struct remote_packet *packet)
 {
+	/* bounded: the body is as long. */
 	return (struct remote_reader){packet->body, packet->body ? packet->body + packet->head.bytes : NULL};
 }
 

@@ -82,23 +82,20 @@ struct remote_ctx {
 	struct list link; /* of the host on that NIC */
 	uint64_t id;
 	uint32_t pdn;
-	bool is_lost; /* under all->lock: the event was told */
+	bool is_lost; /* under all->lock: the event is out */
 	struct nic_counters last; /* when they were last asked for */
 	struct nic_counters past; /* of queues that are gone */
-	struct list mrs, batches; /* in the order in which they were made */
 	int fds[REMOTE_N_FDS]; /* owned */
 };
 
 struct remote_mr {
 	struct nic_mr base;
-	struct list link;
 	uint64_t id;
 	struct nic_mr_attr attr; /* its fd is gone */
 };
 
 struct remote_queues {
 	struct nic_queues base;
-	struct list link;
 	uint64_t id;
 	uint64_t mem_offset;
 };
@@ -118,7 +115,7 @@ static inline struct remote_link *remote_link_of(struct remote_host *host, const
 	return &host->links[nic->index];
 }
 
-/* ---- hosts (remote-host.c) -------------------------------------------------------------------------------------------------- */
+/* ---- hosts (remote-life.c, remote-host.c) -------------------------------------------------------------------------------------------------- */
 
 /*
  * The host of this user, started if there is none, ready for contexts on this NIC. The caller puts it. Waits for a new process; -ENOMEM
@@ -131,17 +128,16 @@ void remote_host_put_locked(struct remote_host *host);
 bool remote_host_is_dead(const struct remote_host *host);
 /* From here on its requests fail and its contexts are lost. Under all->lock; any number of times. */
 void remote_host_die(struct remote_host *host);
-/* Those with contexts on this NIC, or all if NULL; each to be put. Returns how many. */
+/* Hosts with contexts on this NIC, or all if NULL; each to be put. Returns how many. */
 unsigned int remote_hosts(struct remote *all, const struct remote_nic *nic, struct remote_host *ret_hosts[SOFT_MAX_EXECS]);
+int remote_channel_init(struct remote_channel *channel, int sock);
+void remote_channel_deinit(struct remote_channel *channel);
 /* All contexts have gone. */
 void remote_hosts_end(struct remote *all);
-/* What this host has counted on this NIC. */
+/* Takes what this host has counted on this NIC. */
 void remote_link_count(struct remote_link *link, const struct nic_counters *counters);
 
 /* ---- calls (remote-call.c) --------------------------------------------------------------------------------------------------- */
-
-int remote_channel_init(struct remote_channel *channel, int sock);
-void remote_channel_deinit(struct remote_channel *channel);
 
 struct remote_request {
 	struct remote_head head;
@@ -171,7 +167,7 @@ int remote_ctx_call(struct remote_ctx *ctx, struct remote_request *request, stru
 /* Takes a reference to the host, and the descriptors of the answer. -ENODEV: the host has died. */
 int remote_ctx_new(struct remote_nic *nic, struct remote_host *host, const struct nic_ctx_attr *attr, struct remote_packet *answer,
 		   struct remote_ctx **ret_ctx);
-/* Of the daemon's side alone. */
+/* On the daemon's side alone. */
 struct remote_ctx *remote_ctx_free(struct remote_ctx *ctx);
 
 int remote_mr_reg(struct nic_ctx *ctx, const struct nic_mr_attr *attr, struct nic_mr **ret_mr);
@@ -202,7 +198,5 @@ struct nic_ctx *remote_ctx_unimport(struct nic_ctx *ctx);
 
 /* Each soft NIC of *faces, which have no executors, becomes the face of a NIC that is appended to *nics. Takes them in any case. */
 int remote_wrap(const struct nic_soft_attr *attr, struct list *faces, struct list *nics);
-/* The port of a NIC is down, as a context of a former process has it. */
-void remote_nic_adopt_down(struct remote_nic *nic, const struct remote_host *but);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions, answered while works are under way. Those about a context keep it from going meanwhile, and wait for its executor as long
+ * Questions, answered while works are under way. One about a context keeps it from going meanwhile, and waits for its executor as long
  * as the daemon has patience. Whoever asked may have stopped waiting: then a context may have gone that a question names.
  */
 #include "daemon/nic/soft/remote/serve.h"
@@ -39,11 +39,11 @@ static int count(struct nic_ctx *ctx, struct serve_answer *answer)
 
 static struct nic_queues *find_queues(struct nic_ctx *ctx, uint64_t id)
 {
-	struct soft_queues *queues;
+	struct nic_queues *queues;
 
-	list_for_each_entry (queues, &soft_ctx(ctx)->batches, link)
+	list_for_each_entry (queues, &ctx->queues, link)
 		if (serve_id(queues) == id)
-			return &queues->base;
+			return queues;
 	return NULL;
 }
 

@@ -48,7 +48,7 @@ static void tell_objects(const struct nic_imported *imported, struct serve_answe
 	opened->n_queues = imported->n_queues;
 	for (unsigned int i = 0; i < imported->n_mrs; i++) {
 		const struct soft_mr *mr = container_of(imported->mrs[i], struct soft_mr, base);
-		const struct remote_mr_told told = {.object = serve_id(mr), .key = mr->base.lkey, .attr = mr->attr};
+		const struct remote_mr_told told = {.object = serve_id(&mr->base), .key = mr->base.lkey, .attr = mr->attr};
 
 		remote_put(&answer->body, &told, sizeof(told));
 	}
@@ -56,7 +56,7 @@ static void tell_objects(const struct nic_imported *imported, struct serve_answe
 		const struct soft_queues *queues = container_of(imported->queues[i], struct soft_queues, base);
 		const struct nic_queue_mem mem = {.kind = NIC_MEM_MEMFD, .offset = queues->mem_offset};
 
-		remote_put_layout(&answer->body, &queues->base.layout, serve_id(queues), &mem);
+		remote_put_layout(&answer->body, &queues->base.layout, serve_id(&queues->base), &mem);
 	}
 }
 
@@ -75,7 +75,7 @@ static int import(struct serve *serve, struct nic *nic, const struct nic_import_
 	return r;
 }
 
-/* What came before the record: the context's descriptors, those of queue memory, and those of regions. */
+/* They came in this order: the context's own, those of queue memory, those of regions. */
 static int find_fds(const struct serve *serve, struct nic_import_attr *attr)
 {
 	unsigned int n = attr->fds.n;

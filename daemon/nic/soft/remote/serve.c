@@ -27,16 +27,6 @@
 #define LINGER_MSEC 10000u
 #define STACK_BYTES (256u << 10)
 
-struct serve_ctx *serve_find_ctx(struct serve *serve, uint64_t id)
-{
-	struct serve_ctx *ctx;
-
-	list_for_each_entry (ctx, &serve->ctxs, link)
-		if (serve_id(ctx) == id)
-			return ctx;
-	return NULL;
-}
-
 /* ---- threads -------------------------------------------------------------------------------------------------------------- */
 
 static void __attribute__((noreturn)) end(void)
