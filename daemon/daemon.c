@@ -10,6 +10,7 @@
 #include "daemon/daemon.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -66,6 +67,7 @@ struct daemon {
 	uint64_t hang_in; /* fault point: struct accept_attr */
 	uint64_t max_fds; /* that the process may open */
 	int zygote; /* owned, until the porters have it */
+	int nic_zygote; /* owned: the same, for processes of soft NICs; -1: these have threads */
 	struct porter_watch *porters;
 	struct listener listener;
 	struct accept *accept;
@@ -161,9 +163,20 @@ static const char *nic_fault(struct daemon *daemon)
 		? NULL : text;
 }
 
+static int start_nic_process(void *arg, uint32_t uid, int *ret_channel)
+{
+	const struct zygote_order order = {.kind = ZYGOTE_NIC, .uid = uid};
+
+	return zygote_fork(((struct daemon *)arg)->nic_zygote, &order, -1, ret_channel);
+}
+
 static int open_nics(struct daemon *daemon)
 {
 	int r;
+
+	if (daemon->nic_zygote >= 0)
+		daemon->nics.start_process = start_nic_process;
+	daemon->nics.start_arg = daemon;
 
 	daemon->nics.loop = daemon->loop;
 	daemon->nics.registry = &daemon->registry;
@@ -335,8 +348,12 @@ static void on_zygote_ended(void *arg)
 /* The zygote comes first, so that porters have nothing that the daemon opens later. */
 static int make_zygote(struct daemon *daemon)
 {
-	int r = zygote_start(&daemon->zygote);
+	int r = zygote_start(nic_soft_serve, &daemon->zygote);
 
+	if (r == 0 && daemon->settings->soft_executors == SETTINGS_EXECUTORS_PROCESS) {
+		daemon->nic_zygote = fcntl(daemon->zygote, F_DUPFD_CLOEXEC, 3);
+		r = daemon->nic_zygote < 0 ? -errno : 0;
+	}
 	if (r < 0)
 		log_line(LOG_ERR, NULL, "cannot start the process that makes porters: %s", strerror(-r));
 	return r;
@@ -542,7 +559,7 @@ int daemon_new(struct settings *settings, const struct settings_source *source, 
 		return -ENOMEM;
 	daemon->settings = settings;
 	daemon->source = source;
-	daemon->listener.fd = daemon->zygote = -1;
+	daemon->listener.fd = daemon->zygote = daemon->nic_zygote = -1;
 	nics_init(&daemon->nics);
 	list_init(&daemon->clients);
 	signal(SIGPIPE, SIG_IGN);
@@ -628,6 +645,7 @@ struct daemon *daemon_free(struct daemon *daemon)
 		registry_deinit(&daemon->registry);
 	porter_watch_free(daemon->porters);
 	safe_close(daemon->zygote);
+	safe_close(daemon->nic_zygote);
 	node_map_free(daemon->node_map);
 	listener_deinit(&daemon->listener);
 	loop_signal_free(daemon->sigterm);

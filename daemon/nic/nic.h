@@ -669,7 +669,17 @@ struct nic_soft_attr {
 	uint8_t max_mtu_log2; /* 8..12; 0: 12 */
 	bool saves; /* contexts may outlive the process (struct nic_ctx_attr.is_saved): NIC pages are made for the next one too */
 	const char *fault; /* developer's fault point, or NULL: see nic/soft/README.md */
+	/*
+	 * NULL: executors are threads of this process. Else each user's are in a process of its own, which this function starts: it runs
+	 * nic_soft_serve() with the other end of *ret_channel, a SOCK_SEQPACKET pair. Any thread. -EAGAIN: try again soon; errors.
+	 */
+	int (*start_process)(void *arg, uint32_t uid, int *ret_channel);
+	void *start_arg;
+	uint32_t linger_msec; /* how long such a process stays without contexts; 0: 10 s */
 };
+
+/* In such a process, which has no other thread: returns never. Takes both; the pidfd of the daemon may be -1. Defined in nic/soft. */
+void nic_soft_serve(int channel, int daemon_pidfd) __attribute__((noreturn));
 
 /* Appends n_nics soft NICs to *nics (struct nic.link). All or nothing. Defined in nic/soft. */
 int nic_soft_probe(const struct nic_soft_attr *attr, struct list *nics);

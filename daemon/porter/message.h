@@ -45,8 +45,14 @@ struct porter_news {
 	struct inspect_info info; /* of the first one */
 };
 
-/* The daemon to its zygote, with the channel of a new porter and perhaps the lifeline. */
+enum zygote_kind {
+	ZYGOTE_PORTER,
+	ZYGOTE_NIC, /* executes the queues of a user */
+};
+
+/* The daemon to its zygote, with the channel of a new process and perhaps the lifeline. */
 struct zygote_order {
+	uint32_t kind;
 	uint32_t uid;
 	uint32_t linger_msec; /* how long sockets of the service manager stay open after the daemon's death */
 };

@@ -55,6 +55,7 @@ static int start_process(struct porter *porter)
 	const struct porters_attr *attr = &porter->porters->attr;
 	uint64_t linger = attr->linger_nsec / NSEC_PER_MSEC;
 	const struct zygote_order order = {
+		.kind = ZYGOTE_PORTER,
 		.uid = porter->uid, .linger_msec = linger > INT_MAX ? INT_MAX : (uint32_t)linger};
 	int r;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process that makes porters. It is forked when the daemon has no thread, no client and little memory, so that it forks fast
+ * The process that makes porters, and processes that execute queues. It is forked when the daemon has no thread, no client and little memory, so that it forks fast
  * and its children hold nothing of the daemon's.
  */
 #ifndef SHMEMD_PORTER_ZYGOTE_H
@@ -8,10 +8,13 @@
 
 #include "daemon/porter/message.h"
 
-/* Before any thread. *ret_channel is the caller's; the zygote ends when it is closed. 0 or negative errno. */
-int zygote_start(int *ret_channel);
+/* Such a process. It owns its channel and the daemon's pidfd, which may be -1, and has no other thread. Returns never. */
+typedef void (*zygote_run_fn)(int channel, int daemon_pidfd);
+
+/* Before any thread. run_nic NULL: porters alone. *ret_channel is the caller's; the zygote ends when it is closed. 0 or negative errno. */
+int zygote_start(zygote_run_fn run_nic, int *ret_channel);
 /*
- * A new porter; *ret_channel is the caller's end of its channel, non-blocking. lifeline is borrowed, and may be -1. Does not wait.
+ * Any thread. A new process; *ret_channel is the caller's end of its channel, non-blocking. lifeline is borrowed, and may be -1. Does not wait.
  * 0; -EAGAIN: the zygote does not keep up; or another negative errno.
  */
 int zygote_fork(int zygote, const struct zygote_order *order, int lifeline, int *ret_channel);

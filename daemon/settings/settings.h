@@ -26,6 +26,11 @@ enum settings_doorbell {
 	SETTINGS_DOORBELL_CPU = 1,
 };
 
+enum settings_executors {
+	SETTINGS_EXECUTORS_THREAD,
+	SETTINGS_EXECUTORS_PROCESS,
+};
+
 enum settings_backend {
 	SETTINGS_BACKEND_AUTO,
 	SETTINGS_BACKEND_SOFT,
@@ -45,6 +50,7 @@ struct settings {
 	uint64_t backend; /* enum settings_backend */
 	uint64_t doorbell; /* enum settings_doorbell */
 	uint64_t soft_nics;
+	uint64_t soft_executors; /* enum settings_executors */
 	uint64_t gpu_poll_usec;
 	uint64_t spin_usec;
 	uint64_t worker_threads;

@@ -41,7 +41,7 @@
 /* Shared by the processes of a test. */
 struct shared {
 	uint32_t attack_began, stop, n_stalls;
-	uint64_t stalled_nsec, longest_stall_nsec, write_began_nsec; /* the last one: 0 when none is under way */
+	uint64_t stalled_nsec, longest_stall_nsec, write_began_nsec; /* the last one: of a request, too; 0 when none is under way */
 	uint64_t longest_nsec, sum_nsec; /* of the victim's requests */
 	uint32_t n_requests, n_writes, is_writing;
 	uint64_t longest_write_nsec;
@@ -137,8 +137,10 @@ static void __attribute__((noreturn)) attack_mappings(const struct scene *s)
 		struct msg req, rep;
 
 		msg_init(&req, MSG_MEM_DEREG_REQ, 0);
+		__atomic_store_n(&shared->write_began_nsec, begin, __ATOMIC_RELEASE);
 		register_memory(&t, s->memfd, &op, &req.mem_dereg_req.handle);
 		raw_expect(&t.raw, &req, NULL, 0, MSG_OK_REP, &rep);
+		__atomic_store_n(&shared->write_began_nsec, 0, __ATOMIC_RELEASE);
 		nsec = nsec_now() - begin;
 		shared->stalled_nsec += nsec;
 		shared->n_stalls++;
@@ -298,14 +300,14 @@ static void ask_kill(struct raw_client *admin, uint64_t id, uint64_t *longest)
 	*longest = most(*longest, nsec_now() - begin);
 }
 
-static void scene_begin(struct scene *s, void (*attack_it)(const struct scene *s))
+static void scene_begin_with(struct scene *s, void (*attack_it)(const struct scene *s), const char *executors)
 {
 	if (geteuid() != 0)
 		test_skip("needs root, to be two other users");
 	/* It maps memory whenever it likes, and then waits for the hole. */
 	if (test_has_sanitizer())
 		test_skip("a sanitizer has an allocator of its own");
-	fixture_daemon_start(&s->daemon, "--socket-mode=0666", NULL);
+	fixture_daemon_start(&s->daemon, "--socket-mode=0666", executors, NULL);
 	ASSERT_OK(chmod(s->daemon.folder, 0755));
 	s->shared = mmap(NULL, sizeof(*s->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT(s->shared != MAP_FAILED);
@@ -318,6 +320,11 @@ static void scene_begin(struct scene *s, void (*attack_it)(const struct scene *s
 		nap(NSEC_PER_MSEC);
 	if (attack_it == attack)
 		puncher_start(&s->puncher, s->memfd, MEMORY_BYTES);
+}
+
+static void scene_begin(struct scene *s, void (*attack_it)(const struct scene *s))
+{
+	scene_begin_with(s, attack_it, "--soft-executors=thread");
 }
 
 static void await_child(pid_t pid)
@@ -548,4 +555,72 @@ TEST_TIMEOUT(a_daemon_that_is_killed_dies_when_the_hole_is_there, 90)
 	waitpid(s.attacker, NULL, 0);
 	close(s.memfd);
 	munmap(s.shared, sizeof(*s.shared));
+}
+
+/* ---- a process for each user -------------------------------------------------------------------------------------------- */
+
+#define PROCESSES "--soft-executors=process"
+#define DEATH_NSEC NSEC_PER_SEC /* promised, and a hundred times what it takes */
+
+/* The attacker's memory is mapped elsewhere. */
+TEST(in_processes_requests_of_others_that_map_memory_are_answered_while_a_hole_stops_every_mapping_of_a_user)
+{
+	struct scene s;
+	uint64_t begin;
+	pid_t victim;
+
+	scene_begin_with(&s, attack_mappings, PROCESSES);
+	puncher_start(&s.puncher, s.memfd, MEMORY_BYTES);
+	victim = fork();
+	ASSERT_GE(victim, 0);
+	if (victim == 0)
+		live(&s);
+	begin = nsec_now();
+	while (nsec_now() - begin < 2 * WANTED_NSEC)
+		nap(10 * NSEC_PER_MSEC);
+	__atomic_store_n(&s.shared->stop, 1, __ATOMIC_RELEASE);
+	await_child(victim);
+	puncher_stop(&s.puncher);
+	await_child(s.attacker);
+	printf("# %u times mapped and unmapped, the longest %.1f ms; %u requests: %.2f ms each, the longest %.1f ms; %u writes\n",
+	       s.shared->n_stalls, (double)s.shared->longest_stall_nsec / NSEC_PER_MSEC, s.shared->n_requests,
+	       (double)s.shared->sum_nsec / s.shared->n_requests / NSEC_PER_MSEC,
+	       (double)s.shared->longest_nsec / NSEC_PER_MSEC, s.shared->n_writes);
+	ASSERT_LT(s.shared->longest_nsec, 10 * PROMISED_NSEC);
+	ASSERT_GT(s.shared->n_requests, 50u);
+	scene_end(&s);
+}
+
+static void expect_quick_death(void (*attack_it)(const struct scene *s))
+{
+	uint64_t begin, took;
+	struct scene s;
+	bool is_stalled;
+
+	scene_begin_with(&s, attack_it, PROCESSES);
+	if (attack_it != attack)
+		puncher_start(&s.puncher, s.memfd, MEMORY_BYTES);
+	is_stalled = await_stall(s.shared, STALL_NSEC);
+	/* It would take the end of its connection for a failure. */
+	kill(s.attacker, SIGSTOP);
+	begin = nsec_now();
+	fixture_daemon_kill(&s.daemon);
+	took = nsec_now() - begin;
+	printf("# the daemon took %.3f s to die%s\n", (double)took / NSEC_PER_SEC, is_stalled ? "" : "; nothing was stalled");
+	puncher_stop(&s.puncher);
+	kill(s.attacker, SIGKILL);
+	waitpid(s.attacker, NULL, 0);
+	close(s.memfd);
+	munmap(s.shared, sizeof(*s.shared));
+	ASSERT_LT(took, DEATH_NSEC);
+}
+
+TEST(in_processes_no_thread_that_sleeps_at_a_users_memory_keeps_the_daemon_from_dying)
+{
+	expect_quick_death(attack);
+}
+
+TEST(in_processes_no_mapping_that_waits_for_a_hole_keeps_the_daemon_from_dying)
+{
+	expect_quick_death(attack_mappings);
 }

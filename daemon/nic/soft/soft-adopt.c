@@ -22,9 +22,7 @@
 
 _Static_assert(SOFT_RECORD_PORTS == SOFT_MAX_NICS, "all NICs have a place");
 
-/* The order is nobody else's business. */
-enum { SAVED_DOORBELL, SAVED_WAKE, SAVED_NIC_PAGE, SAVED_LEDGER, N_SAVED };
-_Static_assert((int)N_SAVED <= NIC_SAVED_FDS, "room for all");
+_Static_assert((int)SOFT_N_SAVED <= NIC_SAVED_FDS, "room for all");
 
 /* ---- keep and export ------------------------------------------------------------------------------------------------ */
 
@@ -35,12 +33,12 @@ int soft_ctx_saved_fds(struct nic_ctx *base, struct nic_saved_fds *ret_saved)
 	if (ctx->ledger_fd < 0 || ctx->exec->nic_page.fd < 0)
 		return -EOPNOTSUPP;
 	*ret_saved = (struct nic_saved_fds){
-		.n = N_SAVED,
+		.n = SOFT_N_SAVED,
 		.fds = {
-			[SAVED_DOORBELL] = ctx->page.fd,
-			[SAVED_WAKE] = ctx->page.wake_fd,
-			[SAVED_NIC_PAGE] = ctx->exec->nic_page.fd,
-			[SAVED_LEDGER] = ctx->ledger_fd,
+			[SOFT_SAVED_DOORBELL] = ctx->page.fd,
+			[SOFT_SAVED_WAKE] = ctx->page.wake_fd,
+			[SOFT_SAVED_NIC_PAGE] = ctx->exec->nic_page.fd,
+			[SOFT_SAVED_LEDGER] = ctx->ledger_fd,
 		},
 	};
 	return 0;
@@ -142,16 +140,16 @@ static int check_attr(const struct soft_nic *nic, const struct nic_import_attr *
 		return attr->ctx.doorbell == NIC_DOORBELL_UAR_MMAP ? -EOPNOTSUPP : -EINVAL;
 	if (record->nic != nic->index)
 		return -EXDEV;
-	if (attr->fds.n != N_SAVED || attr->n_queue_fds != record->n_batches || attr->n_mr_fds != record->n_mrs)
+	if (attr->fds.n != SOFT_N_SAVED || attr->n_queue_fds != record->n_batches || attr->n_mr_fds != record->n_mrs)
 		return -EBADF;
-	return is_eventfd(attr->fds.fds[SAVED_WAKE]) ? 0 : -EBADF;
+	return is_eventfd(attr->fds.fds[SOFT_SAVED_WAKE]) ? 0 : -EBADF;
 }
 
 static int import_pages(struct soft_ctx *ctx, const struct nic_saved_fds *fds)
 {
-	int r = doorbell_page_adopt(&ctx->page, fds->fds[SAVED_DOORBELL], fds->fds[SAVED_WAKE], &ctx->base.doorbell);
+	int r = doorbell_page_adopt(&ctx->page, fds->fds[SOFT_SAVED_DOORBELL], fds->fds[SOFT_SAVED_WAKE], &ctx->base.doorbell);
 
-	return r < 0 ? r : soft_map_adopt(fds->fds[SAVED_LEDGER], soft_ledger_bytes(), &ctx->ledger_map, &ctx->ledger_fd);
+	return r < 0 ? r : soft_map_adopt(fds->fds[SOFT_SAVED_LEDGER], soft_ledger_bytes(), &ctx->ledger_map, &ctx->ledger_fd);
 }
 
 static int import_mr(struct soft_ctx *ctx, const struct soft_record_mr *mr, int fd)
@@ -227,7 +225,7 @@ int soft_ctx_import(struct nic *base, const struct nic_import_attr *attr, struct
 	if (r == 0)
 		r = check_attr(nic, attr, &record);
 	if (r == 0)
-		r = soft_exec_adopt(nic, attr->ctx.uid, attr->fds.fds[SAVED_NIC_PAGE], &exec);
+		r = soft_exec_adopt(nic, attr->ctx.uid, attr->fds.fds[SOFT_SAVED_NIC_PAGE], &exec);
 	if (r < 0)
 		return r;
 	r = soft_fabric_adopt(nic->fabric, record.n_ports, (const uint8_t(*)[16])record.gids);

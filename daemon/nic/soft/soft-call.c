@@ -118,7 +118,7 @@ static int ask(struct soft_exec *exec, struct soft_call *call, uint64_t nsec)
 	return 0;
 }
 
-static uint64_t patience_left(struct soft_fabric *fabric)
+uint64_t soft_patience_left(struct soft_fabric *fabric)
 {
 	uint64_t now = nsec_now(), more = (now - fabric->patience_at_nsec) / PATIENCE_SHARE;
 
@@ -129,15 +129,20 @@ static uint64_t patience_left(struct soft_fabric *fabric)
 	return fabric->patience_nsec;
 }
 
+void soft_patience_spend(struct soft_fabric *fabric, uint64_t nsec)
+{
+	fabric->patience_nsec -= nsec < fabric->patience_nsec ? nsec : fabric->patience_nsec;
+}
+
 static int ask_briefly(struct soft_exec *exec, struct soft_call *call, uint64_t most_nsec)
 {
 	struct soft_fabric *fabric = exec->nic->fabric;
-	uint64_t left = patience_left(fabric), begin = nsec_now(), spent;
+	uint64_t left = soft_patience_left(fabric), begin = nsec_now();
 	int r = ask(exec, call, left < most_nsec ? left : most_nsec);
 
 	/* Quick answers are no waiting. */
-	spent = r == 0 ? 0 : nsec_now() - begin;
-	fabric->patience_nsec -= spent < left ? spent : left;
+	if (r < 0)
+		soft_patience_spend(fabric, nsec_now() - begin);
 	return r;
 }
 

@@ -155,6 +155,17 @@ unsigned int soft_fabric_gids(struct soft_fabric *fabric, uint8_t (*ret_gids)[16
 	return n;
 }
 
+void soft_ports_get(struct soft_fabric *fabric, uint8_t (*ret_gids)[16], bool *ret_settled, bool *ret_down)
+{
+	pthread_mutex_lock(&fabric->lock);
+	for (unsigned int n = 0; n < SOFT_MAX_NICS && fabric->ports[n]; n++) {
+		memcpy(ret_gids[n], fabric->ports[n]->gid, 16);
+		ret_settled[n] = fabric->ports[n]->settled;
+		ret_down[n] = soft_port_is_down(fabric->ports[n]);
+	}
+	pthread_mutex_unlock(&fabric->lock);
+}
+
 /* The GID is a prefix and the MAC as EUI-64. */
 void soft_port_mac(const struct soft_port *port, uint8_t ret_mac[6])
 {

@@ -146,9 +146,9 @@ static struct nic *soft_close(struct nic *base)
 }
 
 /* Unique-local prefix of this probe, and the NIC's MAC as EUI-64 behind it. */
-static int set_address(struct soft_nic *nic, const uint8_t prefix[8])
+static int make_address(const uint8_t prefix[8], uint8_t gid[16])
 {
-	uint8_t gid[16], mac[6];
+	uint8_t mac[6];
 
 	if (getrandom(mac, sizeof(mac), 0) != sizeof(mac))
 		return -EIO;
@@ -160,8 +160,25 @@ static int set_address(struct soft_nic *nic, const uint8_t prefix[8])
 	gid[11] = 0xff;
 	gid[12] = 0xfe;
 	memcpy(gid + 13, mac + 3, 3);
-	nic->port = soft_port_new(gid);
-	return nic->port ? soft_fabric_add(nic->fabric, nic->port) : -ENOMEM;
+	return 0;
+}
+
+static int set_address(struct soft_nic *nic, const uint8_t prefix[8], const struct soft_identity *identity)
+{
+	uint8_t gid[16];
+	int r = identity ? 0 : make_address(prefix, gid);
+
+	if (r < 0)
+		return r;
+	nic->port = soft_port_new(identity ? identity->gids[nic->index] : gid);
+	if (!nic->port)
+		return -ENOMEM;
+	if (identity) {
+		nic->port->settled = identity->is_settled[nic->index];
+		nic->port->down = identity->is_down[nic->index];
+		nic->killed_pid = identity->killed_pid;
+	}
+	return soft_fabric_add(nic->fabric, nic->port);
 }
 
 static struct soft_nic *nic_alloc(const struct nic_soft_attr *attr, struct soft_fabric *fabric)
@@ -188,7 +205,7 @@ static struct soft_nic *nic_alloc(const struct nic_soft_attr *attr, struct soft_
 }
 
 static int nic_new(const struct nic_soft_attr *attr, unsigned int index, const uint8_t prefix[8],
-		   struct soft_fabric *fabric, struct list *nics)
+		   const struct soft_identity *identity, struct soft_fabric *fabric, struct list *nics)
 {
 	struct soft_nic *nic = nic_alloc(attr, fabric);
 	int r;
@@ -199,7 +216,7 @@ static int nic_new(const struct nic_soft_attr *attr, unsigned int index, const u
 	snprintf(nic->base.name, sizeof(nic->base.name), "soft%u", index);
 	r = soft_fault_parse(attr->fault, &nic->fault);
 	if (r == 0)
-		r = set_address(nic, prefix);
+		r = set_address(nic, prefix, identity);
 	if (r == 0) {
 		nic->base.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (nic->base.event_fd < 0)
@@ -213,7 +230,7 @@ static int nic_new(const struct nic_soft_attr *attr, unsigned int index, const u
 	return 0;
 }
 
-int nic_soft_probe(const struct nic_soft_attr *attr, struct list *nics)
+int soft_probe(const struct nic_soft_attr *attr, const struct soft_identity *identity, struct list *nics)
 {
 	_cleanup_(soft_fabric_unrefp) struct soft_fabric *fabric = NULL;
 	struct list made;
@@ -230,7 +247,7 @@ int nic_soft_probe(const struct nic_soft_attr *attr, struct list *nics)
 		return -ENOMEM;
 	list_init(&made);
 	for (unsigned int i = 0; i < attr->n_nics && r == 0; i++)
-		r = nic_new(attr, i, prefix, fabric, &made);
+		r = nic_new(attr, i, prefix, identity, fabric, &made);
 	if (r == 0) {
 		list_splice_tail(nics, &made);
 		return 0;
@@ -239,16 +256,3 @@ int nic_soft_probe(const struct nic_soft_attr *attr, struct list *nics)
 		soft_close(list_first_entry(&made, struct nic, link));
 	return r;
 }
-
-static int probe(const struct nic_probe_attr *attr, struct list *nics, struct nic_mlx5_report *report)
-{
-	return nic_soft_probe(&attr->soft, nics);
-}
-
-/* Simulated NICs have no driver in the kernel. */
-static bool claims(const char *driver)
-{
-	return false;
-}
-
-const struct nic_backend nic_soft_backend = {.name = "soft", .probe = probe, .claims = claims};

@@ -149,8 +149,11 @@ static void owner_fault(void *owner, enum engine_step step)
 {
 	struct soft_exec *exec = owner;
 
-	if (step == exec->nic->fault.step && ++exec->n_steps == exec->nic->fault.nth)
-		kill(getpid(), SIGKILL);
+	if (step != exec->nic->fault.step || ++exec->n_steps != exec->nic->fault.nth)
+		return;
+	if (exec->nic->killed_pid)
+		kill(exec->nic->killed_pid, SIGKILL);
+	kill(getpid(), SIGKILL);
 }
 
 static const struct engine_ops owner_ops = {

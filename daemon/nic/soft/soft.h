@@ -43,6 +43,9 @@
 #define SOFT_MTU_LOG2 12u
 #define SOFT_CHUNK_BYTES 65536u
 
+/* The order of ctx_saved_fds. */
+enum { SOFT_SAVED_DOORBELL, SOFT_SAVED_WAKE, SOFT_SAVED_NIC_PAGE, SOFT_SAVED_LEDGER, SOFT_N_SAVED };
+
 struct soft_ctx;
 struct soft_exec;
 struct soft_nic;
@@ -157,6 +160,8 @@ int soft_fabric_adopt(struct soft_fabric *fabric, unsigned int n, const uint8_t 
 void soft_fabric_settle(struct soft_fabric *fabric, struct soft_port *port);
 /* All GIDs, at most SOFT_MAX_NICS. */
 unsigned int soft_fabric_gids(struct soft_fabric *fabric, uint8_t (*ret_gids)[16]);
+/* All GIDs, which are settled, and which ports are down; arrays of SOFT_MAX_NICS. */
+void soft_ports_get(struct soft_fabric *fabric, uint8_t (*ret_gids)[16], bool *ret_settled, bool *ret_down);
 void soft_port_mac(const struct soft_port *port, uint8_t ret_mac[6]);
 
 struct soft_port *soft_port_new(const uint8_t gid[16]);
@@ -207,6 +212,9 @@ int soft_call(struct soft_exec *exec, struct soft_call *call);
 int soft_ctx_ask(struct soft_ctx *ctx, struct soft_call *call);
 /* Control thread, which has others to serve: soft_ctx_ask() within what is left of a budget for all NICs, a tenth of the time. */
 int soft_call_brief(struct soft_exec *exec, struct soft_call *call);
+/* Control thread: how long it may wait now; it waited so long in vain. */
+uint64_t soft_patience_left(struct soft_fabric *fabric);
+void soft_patience_spend(struct soft_fabric *fabric, uint64_t nsec);
 /* Data thread: run what is handed over, one turn each. Returns how many ran. */
 unsigned int soft_calls_run(struct soft_exec *exec);
 /* No thread runs any more: calls that were left are freed. */
@@ -254,6 +262,7 @@ struct soft_nic {
 	uint8_t mtu_log2;
 	bool saves; /* contexts may outlive the process */
 	struct soft_fault fault;
+	int killed_pid; /* a fault point kills this process, too; 0: its own alone */
 	struct soft_fabric *fabric; /* owned reference */
 	struct soft_port *port; /* owned reference; in the fabric */
 
@@ -312,6 +321,16 @@ struct soft_exec {
 	bool fault_stopped;
 	uint64_t n_steps; /* of the engine, at the one that is a fault point */
 };
+
+/* NICs that stand for those of another process. Arrays of n_nics. */
+struct soft_identity {
+	const uint8_t (*gids)[16];
+	const bool *is_settled, *is_down; /* ports */
+	int killed_pid;
+};
+
+/* As nic_soft_probe(), with executors in this process. identity NULL: random addresses. */
+int soft_probe(const struct nic_soft_attr *attr, const struct soft_identity *identity, struct list *nics);
 
 static inline struct soft_nic *soft_nic(struct nic *nic)
 {

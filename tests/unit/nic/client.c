@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "daemon/porter/zygote.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
@@ -36,7 +37,14 @@ static void add_nic(struct rig *rig, struct nic *nic)
 	rig->nic[rig->n_nics++] = nic;
 }
 
-static void open_soft(struct rig *rig, unsigned int n_nics, const char *fault, bool saves)
+static int start_process(void *arg, uint32_t uid, int *ret_channel)
+{
+	const struct zygote_order order = {.kind = ZYGOTE_NIC, .uid = uid};
+
+	return zygote_fork(((struct rig *)arg)->zygote, &order, -1, ret_channel);
+}
+
+static void open_soft(struct rig *rig, unsigned int n_nics, const char *fault, bool saves, bool is_remote)
 {
 	const char *spin = getenv("SHMD_SPIN_USEC");
 	const struct nic_soft_attr attr = {
@@ -45,9 +53,15 @@ static void open_soft(struct rig *rig, unsigned int n_nics, const char *fault, b
 		.spin_usec = spin ? (uint32_t)atoi(spin) : 20,
 		.saves = saves,
 		.fault = fault,
+		.start_process = is_remote ? start_process : NULL,
+		.start_arg = rig,
+		.linger_msec = 200,
 	};
 	struct nic *nic;
 
+	rig->zygote = 0;
+	if (is_remote)
+		ASSERT_OK(zygote_start(nic_soft_serve, &rig->zygote));
 	list_init(&rig->nics);
 	rig->n_nics = 0;
 	ASSERT_OK(nic_soft_probe(&attr, &rig->nics));
@@ -56,14 +70,26 @@ static void open_soft(struct rig *rig, unsigned int n_nics, const char *fault, b
 	ASSERT_EQ(rig->n_nics, n_nics);
 }
 
+bool rig_is_remote(void)
+{
+	const char *name = getenv("SHMEMD_TEST_EXECUTORS");
+
+	return name && strcmp(name, "process") == 0;
+}
+
 void rig_open(struct rig *rig, unsigned int n_nics, const char *fault)
 {
-	open_soft(rig, n_nics, fault, true);
+	open_soft(rig, n_nics, fault, true, rig_is_remote());
+}
+
+void rig_open_remote(struct rig *rig, unsigned int n_nics, const char *fault)
+{
+	open_soft(rig, n_nics, fault, true, true);
 }
 
 void rig_open_unsaved(struct rig *rig, unsigned int n_nics)
 {
-	open_soft(rig, n_nics, NULL, false);
+	open_soft(rig, n_nics, NULL, false, rig_is_remote());
 }
 
 void rig_close(struct rig *rig)
@@ -73,6 +99,8 @@ void rig_close(struct rig *rig)
 
 		ASSERT(!nic->ops->close(nic));
 	}
+	if (rig->zygote)
+		close(rig->zygote);
 }
 
 #if HAVE_MLX5
@@ -84,6 +112,7 @@ void rig_open_mlx5(struct rig *rig, unsigned int n_nics, const char *trace)
 
 	list_init(&rig->nics);
 	rig->n_nics = 0;
+	rig->zygote = 0;
 	ASSERT_OK(nic_mlx5_probe(&attr, &rig->nics, &report));
 	ASSERT_STREQ(report.unusable, "");
 	list_for_each_entry(nic, &rig->nics, link)
@@ -613,7 +642,7 @@ void client_send_and_receive(struct client *a, struct client *b)
 
 /* ---- records ------------------------------------------------------------------------------------------------------------- */
 
-#define MOST_PARTS 4u
+#define MOST_PARTS 512u
 
 int client_export_all(struct nic_ctx *ctx, struct nic_mr *const *mrs, unsigned int n_mrs, struct nic_queues *const *queues,
 		      unsigned int n_queues, void **ret_record, size_t *ret_bytes)

@@ -29,9 +29,14 @@ struct rig {
 	struct list nics;
 	struct nic *nic[RIG_MAX_NICS];
 	unsigned int n_nics;
+	int zygote; /* 0: no executor is in another process */
 };
 
 void rig_open(struct rig *rig, unsigned int n_nics, const char *fault);
+/* SHMEMD_TEST_EXECUTORS=process: rig_open() is rig_open_remote(). */
+bool rig_is_remote(void);
+/* Each user's executors are in a process of their own. */
+void rig_open_remote(struct rig *rig, unsigned int n_nics, const char *fault);
 void rig_open_unsaved(struct rig *rig, unsigned int n_nics); /* as of a daemon without a store */
 /* ConnectX NICs, real or simulated, where the build has that backend; the first n_nics are used. */
 void rig_open_mlx5(struct rig *rig, unsigned int n_nics, const char *trace);

@@ -18,6 +18,11 @@ static void open_soft(struct rig *rig, unsigned int n_nics)
 	rig_open(rig, n_nics, NULL);
 }
 
+static void open_remote(struct rig *rig, unsigned int n_nics)
+{
+	rig_open_remote(rig, n_nics, NULL);
+}
+
 #if HAVE_MLX5
 static void open_mlx5(struct rig *rig, unsigned int n_nics)
 {
@@ -30,6 +35,18 @@ static const struct contract_backend backends[] = {
 		.row = "soft",
 		.backend = "soft",
 		.open = open_soft,
+		.doorbell = NIC_DOORBELL_CPU,
+		.best = NIC_DOORBELL_CPU,
+		.kinds = {NIC_MEM_MEMFD},
+		.has_doorbell_cpu = true,
+		.serves_unrung = true,
+		.has_sqd = true,
+		.has_port_set = true,
+	},
+	{
+		.row = "soft-process",
+		.backend = "soft",
+		.open = open_remote,
 		.doorbell = NIC_DOORBELL_CPU,
 		.best = NIC_DOORBELL_CPU,
 		.kinds = {NIC_MEM_MEMFD},

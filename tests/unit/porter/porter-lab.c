@@ -49,7 +49,7 @@ void scene_init(struct scene *s)
 	*s = (struct scene){.channel = -1};
 	s->account = foreign_account_new();
 	ASSERT(s->account);
-	ASSERT_OK(zygote_start(&attr.zygote));
+	ASSERT_OK(zygote_start(NULL, &attr.zygote));
 	ASSERT_OK(porters_new(&attr, &s->porters));
 }
 

@@ -240,7 +240,7 @@ TEST(socket_is_not_closed_if_no_porter_can_be_started)
 	int socks[2], pipe;
 	char byte;
 
-	ASSERT_OK(zygote_start(&attr.zygote));
+	ASSERT_OK(zygote_start(NULL, &attr.zygote));
 	ASSERT_OK(porters_new(&attr, &s.porters));
 	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, socks));
 	client.peer = socks[1];

@@ -498,7 +498,7 @@ static void claim_and_fail(void)
 	struct porters *porters;
 	struct manager_store *store;
 
-	ASSERT_OK(zygote_start(&attr.zygote));
+	ASSERT_OK(zygote_start(NULL, &attr.zygote));
 	ASSERT_OK(porters_new(&attr, &porters));
 	ASSERT_OK(manager_store_new(10, &store));
 	manager_store_set_porters(store, porters);

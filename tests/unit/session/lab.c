@@ -136,7 +136,7 @@ static void make_porters(struct lab *lab)
 	struct porters_attr attr = {
 		.hooks = {.arg = lab, .watch = on_watch, .unwatch = on_unwatch, .alarm = on_porters_alarm}};
 
-	ASSERT_OK(zygote_start(&attr.zygote));
+	ASSERT_OK(zygote_start(NULL, &attr.zygote));
 	ASSERT_OK(porters_new(&attr, &lab->porters));
 }
 

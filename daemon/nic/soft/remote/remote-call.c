@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Works and questions. A work may take as long as its user's memory makes it; whoever waits for one is a thread that serves that user
+ * alone. Whoever asks a question stops waiting in time, and the next one finds the late answer first. An answer that is not
+ * one to the request, or a packet that is none, comes from a process that is broken: it counts as dead. Any thread.
+ */
+#include "daemon/nic/soft/remote/remote.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
+
+#define LOOK_NSEC 20000u
+#define LOOK_MOST_NSEC 1000000u
+
+static int broken(struct remote_host *host)
+{
+	pthread_mutex_lock(&host->all->lock);
+	remote_host_die(host);
+	pthread_mutex_unlock(&host->all->lock);
+	return -ENODEV;
+}
+
+static int send_next(struct remote_channel *channel, const struct remote_request *request, uint64_t nsec, bool is_urgent)
+{
+	struct remote_head head = request->head;
+
+	head.seq = ++channel->seq;
+	if (nsec != REMOTE_FOR_EVER)
+		head.nsec = nsec;
+	return remote_send(channel->sock, &head, request->body, request->n_fds, request->fds, is_urgent);
+}
+
+/* The result in the answer. */
+static int judge(struct remote_host *host, const struct remote_channel *channel, const struct remote_request *request,
+		 struct remote_packet *answer)
+{
+	int r = answer->head.result;
+
+	if (answer->head.seq != channel->seq || answer->head.op != request->head.op || r < -4095) {
+		remote_packet_deinit(answer);
+		return broken(host);
+	}
+	if (r < 0)
+		remote_packet_deinit(answer);
+	return r;
+}
+
+/* ---- works ------------------------------------------------------------------------------------------------------------------ */
+
+/* A request that cannot be sent for its size, memory or descriptors is refused; nothing is wrong with the process. */
+static bool is_gone(int r)
+{
+	return r == -EPIPE || r == -ECONNRESET || r == -ENOTCONN || r == -EBADMSG;
+}
+
+int remote_call_locked(struct remote_host *host, const struct remote_request *request, struct remote_packet *ret_answer)
+{
+	int r = remote_host_is_dead(host) ? -ENODEV : send_next(&host->works, request, REMOTE_FOR_EVER, false);
+
+	if (r < 0)
+		return is_gone(r) ? broken(host) : r;
+	r = remote_recv(host->works.sock, REMOTE_FOR_EVER, ret_answer);
+	if (r < 0)
+		return broken(host);
+	return judge(host, &host->works, request, ret_answer);
+}
+
+int remote_call(struct remote_host *host, const struct remote_request *request, struct remote_packet *ret_answer)
+{
+	int r;
+
+	pthread_mutex_lock(&host->works.lock);
+	r = remote_call_locked(host, request, ret_answer);
+	pthread_mutex_unlock(&host->works.lock);
+	return r;
+}
+
+/* ---- questions -------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t left(uint64_t end)
+{
+	uint64_t now = nsec_now();
+
+	return end > now ? end - now : 0;
+}
+
+static bool lock_until(struct remote_channel *channel, uint64_t end)
+{
+	struct timespec pause = {.tv_nsec = LOOK_NSEC};
+
+	while (pthread_mutex_trylock(&channel->lock) != 0) {
+		if (left(end) == 0)
+			return false;
+		nanosleep(&pause, NULL);
+		if (pause.tv_nsec < (long)LOOK_MOST_NSEC)
+			pause.tv_nsec *= 2;
+	}
+	return true;
+}
+
+/* Late answers come first. */
+static int take_owed(struct remote_host *host, uint64_t end, uint64_t nsec)
+{
+	struct remote_channel *channel = &host->asks;
+	struct remote_packet late;
+
+	while (channel->n_owed > 0) {
+		int r = remote_recv(channel->sock, nsec <= channel->owed_nsec ? 0 : left(end), &late);
+
+		if (r < 0)
+			return r == -EAGAIN ? -EBUSY : broken(host);
+		remote_packet_deinit(&late);
+		channel->n_owed--;
+	}
+	channel->owed_nsec = 0;
+	return 0;
+}
+
+static int ask_locked(struct remote_host *host, const struct remote_request *request, uint64_t end, uint64_t nsec,
+		      struct remote_packet *ret_answer)
+{
+	struct remote_channel *channel = &host->asks;
+	int r = remote_host_is_dead(host) ? -ENODEV : take_owed(host, end, nsec);
+
+	if (r == 0)
+		r = send_next(channel, request, nsec, true);
+	if (r < 0)
+		return is_gone(r) ? broken(host) : r == -EAGAIN ? -EBUSY : r;
+	r = remote_recv(channel->sock, left(end), ret_answer);
+	if (r == -EAGAIN) {
+		channel->n_owed++;
+		channel->owed_nsec = nsec;
+		return -EBUSY;
+	}
+	return r < 0 ? broken(host) : judge(host, channel, request, ret_answer);
+}
+
+int remote_ask(struct remote_host *host, const struct remote_request *request, uint64_t nsec, struct remote_packet *ret_answer)
+{
+	uint64_t end = nsec_add(nsec_now(), nsec);
+	int r;
+
+	if (!lock_until(&host->asks, end))
+		return -EBUSY;
+	r = ask_locked(host, request, end, nsec, ret_answer);
+	pthread_mutex_unlock(&host->asks.lock);
+	return r;
+}
+
+void remote_tell(struct remote_host *host, const struct remote_request *request)
+{
+	int r;
+
+	pthread_mutex_lock(&host->asks.lock);
+	r = remote_host_is_dead(host) ? -ENODEV : send_next(&host->asks, request, 1, true);
+	host->asks.n_owed += r == 0;
+	pthread_mutex_unlock(&host->asks.lock);
+	if (r < 0 && r != -ENODEV)
+		broken(host);
+}

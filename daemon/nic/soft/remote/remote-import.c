@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts of a former daemon. Their host may not have died yet, since a process that sleeps at a hole in its user's memory does not;
+ * imports wait for all of these 2 s in all, and give up the contexts of those that take longer. Layouts that a host read from a record
+ * are judged here as if they were the record.
+ */
+#include "daemon/nic/soft/remote/remote.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
+
+/* ---- the request ------------------------------------------------------------------------------------------------------------ */
+
+static int send_fds(struct remote_host *host, struct remote_nic *nic, unsigned int n, const int *fds)
+{
+	for (unsigned int done = 0; done < n;) {
+		unsigned int now = n - done < REMOTE_MAX_FDS ? n - done : REMOTE_MAX_FDS;
+		struct remote_request request = {.head = {.op = REMOTE_FDS, .nic = nic->index}, .n_fds = now, .fds = fds + done};
+		struct remote_packet answer;
+		int r = remote_call_locked(host, &request, &answer);
+
+		if (r < 0)
+			return r;
+		remote_packet_deinit(&answer);
+		done += now;
+	}
+	return 0;
+}
+
+static int send_record(struct remote_host *host, struct remote_nic *nic, const struct nic_import_attr *attr,
+		       struct remote_packet *ret_answer)
+{
+	_cleanup_(remote_writer_deinit) struct remote_writer body = {0};
+	struct remote_request request = {
+		.head = {.op = REMOTE_CTX_IMPORT, .nic = nic->index, .nsec = nic->all->import_nsec}};
+	struct nic_import_attr plain = *attr;
+
+	plain.record = NULL;
+	plain.queue_fds = plain.mr_fds = NULL;
+	plain.ctx.health_fd = -1;
+	remote_put(&body, &plain, sizeof(plain));
+	remote_put(&body, attr->record, attr->record_bytes);
+	if (body.is_short)
+		return -ENOMEM;
+	request.body = body.buf;
+	request.head.bytes = body.n;
+	return remote_call_locked(host, &request, ret_answer);
+}
+
+/* Others of the user send nothing in between. */
+static int import_in(struct remote_host *host, struct remote_nic *nic, const struct nic_import_attr *attr,
+		     struct remote_packet *ret_answer)
+{
+	uint64_t begin = nsec_now(), took;
+	int r;
+
+	pthread_mutex_lock(&host->works.lock);
+	r = send_fds(host, nic, attr->fds.n, attr->fds.fds);
+	if (r == 0)
+		r = send_fds(host, nic, attr->n_queue_fds, attr->queue_fds);
+	if (r == 0)
+		r = send_fds(host, nic, attr->n_mr_fds, attr->mr_fds);
+	if (r == 0)
+		r = send_record(host, nic, attr, ret_answer);
+	pthread_mutex_unlock(&host->works.lock);
+	took = nsec_now() - begin;
+	if (r == -EBUSY)
+		nic->all->import_nsec -= took < nic->all->import_nsec ? took : nic->all->import_nsec;
+	return r;
+}
+
+/* ---- the answer ------------------------------------------------------------------------------------------------------------- */
+
+static int take_mrs(struct remote_ctx *ctx, struct remote_reader *reader, uint32_t n)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < n; i++) {
+		struct remote_mr_told told;
+		struct nic_mr *mr;
+
+		r = remote_get(reader, &told, sizeof(told)) ? remote_mr_add(ctx, &told.attr, told.object, told.key, &mr) : -EIO;
+	}
+	return r;
+}
+
+static bool is_right(const struct nic_layout *layout)
+{
+	bool right = true;
+
+	for (uint32_t i = 0; right && i < layout->n_cqs; i++)
+		right = nic_cq_is_right(&layout->cqs[i], layout->total_bytes);
+	for (uint32_t i = 0; right && i < layout->n_qps; i++)
+		right = nic_qp_is_right(&layout->qps[i], layout->total_bytes);
+	return right;
+}
+
+static int take_queues(struct remote_ctx *ctx, struct remote_reader *reader, uint32_t n)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < n; i++) {
+		_cleanup_(nic_layout_deinit) struct nic_layout layout = {0};
+		struct remote_queues_told told;
+		struct nic_queues *queues;
+
+		r = remote_get_layout(reader, &told, &layout);
+		if (r == 0 && !is_right(&layout))
+			r = -EIO;
+		if (r == 0)
+			r = remote_queues_add(ctx, told.object, told.mem.offset, &layout, &queues);
+	}
+	return r;
+}
+
+/* As the context has it: for other hosts as well. */
+static void take_down(struct remote_nic *nic, const struct remote_host *but)
+{
+	const struct remote_request request = {.head = {.op = REMOTE_PORT_SET, .nic = nic->index, .value = NIC_PORT_DOWN}};
+	struct soft_port *port = soft_nic(nic->face)->port;
+	struct remote_host *hosts[SOFT_MAX_EXECS];
+	unsigned int n;
+
+	if (soft_port_is_down(port))
+		return;
+	__atomic_store_n(&port->down, true, __ATOMIC_RELAXED);
+	n = remote_hosts(nic->all, NULL, hosts);
+	for (unsigned int i = 0; i < n; i++) {
+		if (hosts[i] != but)
+			remote_tell(hosts[i], &request);
+		remote_host_put(hosts[i]);
+	}
+}
+
+static int take_objects(struct remote_ctx *ctx, const struct nic_import_attr *attr, const struct remote_packet *answer)
+{
+	struct remote_reader reader = remote_reader(answer);
+	struct remote_opened opened;
+	int r;
+
+	if (!remote_get(&reader, &opened, sizeof(opened)) || opened.n_mrs != attr->n_mr_fds || opened.n_queues != attr->n_queue_fds)
+		return -EIO;
+	r = take_mrs(ctx, &reader, opened.n_mrs);
+	if (r == 0)
+		r = take_queues(ctx, &reader, opened.n_queues);
+	if (r == 0)
+		r = soft_fabric_adopt(soft_nic(ctx->nic->face)->fabric, opened.n_ports < REMOTE_MAX_NICS ? opened.n_ports : REMOTE_MAX_NICS,
+				      (const uint8_t(*)[16])opened.gids);
+	if (r == 0 && opened.is_down)
+		take_down(ctx->nic, ctx->host);
+	return r;
+}
+
+static int take_context(struct remote_nic *nic, struct remote_host *host, const struct nic_import_attr *attr, struct remote_packet *answer,
+			struct nic_imported *ret_imported)
+{
+	struct remote_ctx *ctx;
+	int r;
+
+	r = remote_ctx_new(nic, host, &attr->ctx, answer, &ctx);
+	if (r < 0)
+		return r;
+	r = take_objects(ctx, attr, answer);
+	if (r == 0)
+		r = nic_imported_init(ret_imported, &ctx->base);
+	if (r < 0)
+		remote_ctx_unimport(&ctx->base);
+	return r;
+}
+
+/* ---- import ----------------------------------------------------------------------------------------------------------------- */
+
+static bool all_there(const struct nic_import_attr *attr)
+{
+	bool there = attr->fds.n <= NIC_SAVED_FDS;
+
+	for (unsigned int i = 0; there && i < attr->fds.n; i++)
+		there = attr->fds.fds[i] >= 0;
+	for (unsigned int i = 0; there && i < attr->n_queue_fds; i++)
+		there = attr->queue_fds[i] >= 0;
+	for (unsigned int i = 0; there && i < attr->n_mr_fds; i++)
+		there = attr->mr_fds[i] >= 0;
+	return there;
+}
+
+static bool may_import(struct remote_nic *nic)
+{
+	bool may;
+
+	pthread_mutex_lock(&nic->all->lock);
+	may = !nic->is_open;
+	nic->was_started |= may;
+	pthread_mutex_unlock(&nic->all->lock);
+	return may;
+}
+
+int remote_ctx_import(struct nic *base, const struct nic_import_attr *attr, struct nic_imported *ret_imported)
+{
+	struct remote_nic *nic = remote_nic(base);
+	struct remote_packet answer;
+	struct remote_host *host;
+	int r;
+
+	if (!all_there(attr))
+		return -EBADF;
+	if (!may_import(nic))
+		return -EBUSY;
+	r = remote_host_get(nic, attr->ctx.uid, &host);
+	if (r < 0)
+		return r;
+	r = import_in(host, nic, attr, &answer);
+	if (r >= 0) {
+		r = take_context(nic, host, attr, &answer, ret_imported);
+		remote_packet_deinit(&answer);
+	}
+	remote_host_put(host);
+	return r;
+}

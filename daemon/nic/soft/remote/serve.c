@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The process: its start, its threads, its end.
+ *
+ * It ends when the daemon dies, when the daemon closes a channel, or when it has had no context for a while. Whatever maps memory or
+ * touches that of clients may stand still in the kernel for as long as the user likes, so nobody but the thread of works and the
+ * executors does. The death of the daemon ends the process without its help.
+ */
+#include "daemon/nic/soft/remote/serve.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "proto/base/cleanup.h"
+#include "proto/base/thread.h"
+
+#define LINGER_MSEC 10000u
+#define STACK_BYTES (256u << 10)
+
+/* ---- threads -------------------------------------------------------------------------------------------------------------- */
+
+static void __attribute__((noreturn)) end(void)
+{
+	_exit(EXIT_SUCCESS);
+}
+
+/* The daemon's descriptors may be in other hands for a while; its death is not. */
+static void *watch_daemon(void *arg)
+{
+	const struct serve *serve = arg;
+	struct pollfd pfd = {.fd = serve->daemon_pidfd, .events = POLLIN};
+
+	while (poll(&pfd, 1, -1) <= 0)
+		;
+	kill(getpid(), SIGKILL);
+	return NULL;
+}
+
+static void answer(int sock, const struct remote_packet *request, struct serve_answer *with, int result)
+{
+	with->head.op = request->head.op;
+	with->head.seq = request->head.seq;
+	with->head.result = with->body.is_short && result >= 0 ? -ENOMEM : result;
+	with->head.bytes = with->head.result < 0 ? 0 : with->body.n;
+	if (remote_send(sock, &with->head, with->body.buf, with->head.result < 0 ? 0 : with->n_fds, with->fds, false) < 0)
+		end();
+	remote_writer_deinit(&with->body);
+}
+
+/* The last context may have gone, while the first thread sleeps without a limit. */
+static bool is_unused(struct serve *serve)
+{
+	bool is_empty;
+
+	pthread_mutex_lock(&serve->lock);
+	is_empty = list_empty(&serve->ctxs);
+	pthread_mutex_unlock(&serve->lock);
+	return is_empty && !__atomic_load_n(&serve->is_busy, __ATOMIC_SEQ_CST);
+}
+
+static void nudge(struct serve *serve)
+{
+	uint64_t one = 1;
+
+	if (is_unused(serve) && write(serve->nudge, &one, sizeof(one)) < 0)
+		end();
+}
+
+static void *run_works(void *arg)
+{
+	struct serve *serve = arg;
+	struct remote_packet request;
+
+	while (remote_recv(serve->works, REMOTE_FOR_EVER, &request) == 0) {
+		struct serve_answer with = {0};
+		int r;
+
+		__atomic_store_n(&serve->is_busy, true, __ATOMIC_SEQ_CST);
+		r = serve_work(serve, &request, &with);
+		answer(serve->works, &request, &with, r);
+		remote_packet_deinit(&request);
+		__atomic_store_n(&serve->is_busy, false, __ATOMIC_SEQ_CST);
+		nudge(serve);
+	}
+	end();
+}
+
+/* ---- events --------------------------------------------------------------------------------------------------------------- */
+
+/* The daemon itself reports what its ports do. False: no room. */
+static bool pass_on(struct serve_nic *nic, const struct nic_event *event)
+{
+	return event->kind == NIC_EVENT_PORT_STATE || send(nic->events, event, sizeof(*event), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+}
+
+static void pass_events_on(struct serve_nic *nic)
+{
+	if (nic->has_held && !pass_on(nic, &nic->held))
+		return;
+	nic->has_held = false;
+	while (nic->nic->ops->next_event(nic->nic, &nic->held) == 0) {
+		if (pass_on(nic, &nic->held))
+			continue;
+		nic->has_held = true;
+		return;
+	}
+}
+
+/* Returns how many; the first two are the channel of questions and the nudge. */
+static unsigned int fill_pfds(const struct serve *serve, struct pollfd *pfds)
+{
+	unsigned int n = 0;
+
+	pfds[n++] = (struct pollfd){.fd = serve->asks, .events = POLLIN};
+	pfds[n++] = (struct pollfd){.fd = serve->nudge, .events = POLLIN};
+	for (unsigned int i = 0; i < serve->n_nics; i++) {
+		const struct serve_nic *nic = &serve->nics[i];
+
+		if (nic->events >= 0)
+			pfds[n++] = (struct pollfd){.fd = nic->has_held ? nic->events : nic->nic->event_fd,
+						    .events = nic->has_held ? POLLOUT : POLLIN};
+	}
+	return n;
+}
+
+/* ---- the first thread ----------------------------------------------------------------------------------------------------- */
+
+static void answer_one(struct serve *serve)
+{
+	struct remote_packet request;
+	struct serve_answer with = {0};
+	int r = remote_recv(serve->asks, 0, &request);
+
+	if (r == -EAGAIN)
+		return;
+	if (r < 0)
+		end();
+	r = serve_ask(serve, &request, &with);
+	answer(serve->asks, &request, &with, r);
+	remote_packet_deinit(&request);
+}
+
+/* If it ends, the daemon starts another process for a request that this one has not read. */
+static void __attribute__((noreturn)) run_asks(struct serve *serve)
+{
+	struct pollfd pfds[2 + REMOTE_MAX_NICS];
+	uint64_t count;
+
+	for (;;) {
+		unsigned int n = fill_pfds(serve, pfds);
+		int r = poll(pfds, n, is_unused(serve) ? (int)serve->linger_msec : -1);
+
+		if (r == 0 && is_unused(serve))
+			end();
+		if (r <= 0)
+			continue;
+		if (pfds[0].revents)
+			answer_one(serve);
+		if (pfds[1].revents && read(serve->nudge, &count, sizeof(count)) < 0)
+			end();
+		for (unsigned int i = 0; i < serve->n_nics; i++)
+			if (serve->nics[i].events >= 0)
+				pass_events_on(&serve->nics[i]);
+	}
+}
+
+/* ---- start ---------------------------------------------------------------------------------------------------------------- */
+
+/* Only its own user's files and processes are touched here, for which the uid is enough. */
+static void drop_privileges(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct none[2] = {{0}};
+
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	syscall(SYS_capset, &header, none);
+}
+
+static int make_nics(struct serve *serve, const struct remote_init *init)
+{
+	const struct soft_identity identity = {
+		.gids = init->gids, .is_settled = init->is_settled, .is_down = init->is_down, .killed_pid = init->daemon_pid};
+	struct nic_soft_attr attr = init->attr;
+	struct list nics;
+	struct nic *nic;
+	int r;
+
+	attr.fault = init->fault[0] ? init->fault : NULL;
+	list_init(&nics);
+	r = soft_probe(&attr, &identity, &nics);
+	if (r < 0)
+		return r;
+	list_for_each_entry (nic, &nics, link)
+		serve->nics[serve->n_nics++] = (struct serve_nic){.nic = nic, .events = -1};
+	return 0;
+}
+
+static int init(struct serve *serve, struct remote_packet *request)
+{
+	struct remote_init init;
+	char name[32];
+	pthread_t thread;
+	int r;
+
+	if (request->head.op != REMOTE_INIT || request->n_fds != 1 || request->head.bytes != sizeof(init))
+		return -EBADMSG;
+	memcpy(&init, request->body, sizeof(init));
+	serve->asks = remote_packet_take_fd(request, 0);
+	serve->linger_msec = init.attr.linger_msec ? init.attr.linger_msec : LINGER_MSEC;
+	snprintf(name, sizeof(name), "executor %u", init.uid);
+	prctl(PR_SET_NAME, name);
+	drop_privileges();
+	r = make_nics(serve, &init);
+	if (r == 0 && serve->daemon_pidfd >= 0)
+		r = thread_start(&thread, STACK_BYTES, "shmd-watch", watch_daemon, serve);
+	return r;
+}
+
+void nic_soft_serve(int channel, int daemon_pidfd)
+{
+	static struct serve serve;
+	struct remote_packet request;
+	struct serve_answer with = {0};
+	pthread_t thread;
+	int r;
+
+	serve.works = channel;
+	serve.asks = -1;
+	serve.daemon_pidfd = daemon_pidfd;
+	serve.nudge = eventfd(0, EFD_CLOEXEC);
+	pthread_mutex_init(&serve.lock, NULL);
+	list_init(&serve.ctxs);
+	if (serve.nudge < 0 || remote_recv(channel, REMOTE_FOR_EVER, &request) < 0)
+		end();
+	r = init(&serve, &request);
+	answer(channel, &request, &with, r);
+	remote_packet_deinit(&request);
+	if (r < 0 || thread_start(&thread, 0, "shmd-works", run_works, &serve) < 0)
+		end();
+	run_asks(&serve);
+}
