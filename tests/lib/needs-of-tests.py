@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Names the built files that tests need, or the tests for which those files have changed.
+
+  tests/lib/needs-of-tests.py BUILD SUITE...                  the files, relative to BUILD, as arguments of ninja
+  tests/lib/needs-of-tests.py --save FILE BUILD SUITE...      writes the sums of the files, which are built, to FILE
+  tests/lib/needs-of-tests.py --changed FILE BUILD SUITE...   the tests with a file that is not as FILE has it, one a line
+
+Two configurations of one tree share most of their programs. A test whose files are the same bytes in both says the same
+twice, so .ci/run repeats the others alone.
+"""
+import argparse
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+
+
+def introspect(build, what):
+    return json.loads(subprocess.check_output(['meson', 'introspect', what, str(build)]))
+
+
+def files_of_tests(tests, targets, suites, build):
+    """{test: its files}, for the tests of these suites. A suite is PROJECT:NAME to meson."""
+    made = {target['id']: [os.path.relpath(name, build) for name in target['filename']] for target in targets}
+    return {test['name']: sorted({name for one in test['depends'] for name in made[one]}) for test in tests
+            if {suite.split(':')[-1] for suite in test['suite']} & set(suites)}
+
+
+def shared_libraries(targets, build):
+    """Which test loads which of them meson does not say."""
+    files = [os.path.relpath(name, build) for target in targets if target['type'] == 'shared library' for name in target['filename']]
+    return [name for name in files if (build / name).exists()]
+
+
+def sums_of(build, files):
+    return {test: {name: hashlib.sha256((build / name).read_bytes()).hexdigest() for name in names}
+            for test, names in files.items()}
+
+
+def changed(before, now):
+    return [test for test, sums in now.items() if before.get(test) != sums]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--save', type=pathlib.Path)
+    parser.add_argument('--changed', type=pathlib.Path)
+    parser.add_argument('build', type=lambda name: pathlib.Path(name).resolve())
+    parser.add_argument('suites', nargs='+')
+    options = parser.parse_args()
+    targets = introspect(options.build, '--targets')
+    files = files_of_tests(introspect(options.build, '--tests'), targets, options.suites, options.build)
+    if options.save or options.changed:
+        libraries = shared_libraries(targets, options.build)
+        files = {test: names + libraries for test, names in files.items()}
+    lines = []
+    if options.save:
+        options.save.write_text(json.dumps(sums_of(options.build, files)), encoding='utf-8')
+    elif options.changed:
+        before = json.loads(options.changed.read_text(encoding='utf-8'))
+        lines = changed(before, sums_of(options.build, files))
+    else:
+        lines = sorted({name for names in files.values() for name in names})
+    for line in lines:
+        print(line)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The files that tests need, with a meson that knows three tests."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+FOLDER = pathlib.Path(__file__).parent
+
+FAKE_MESON = '''#!/usr/bin/env python3
+import json, os, sys
+print(json.dumps(json.loads(os.environ["FAKE"])[sys.argv[2]]))
+'''
+
+TESTS = [{'name': 'test-a', 'suite': ['shmemd:unit'], 'depends': ['a']},
+         {'name': 'test-b c', 'suite': ['shmemd:unit'], 'depends': ['b', 'helper']},
+         {'name': 'test-system', 'suite': ['shmemd:system'], 'depends': ['helper']}]
+
+
+class TestNeeds(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.build = pathlib.Path(self.folder.name)
+        for name in ('a', 'b', 'helper', 'lib.so'):
+            (self.build / name).write_text('made first', encoding='utf-8')
+        (self.build / 'meson').write_text(FAKE_MESON, encoding='utf-8')
+        (self.build / 'meson').chmod(0o755)
+
+    def ask(self, *arguments):
+        targets = [{'id': name, 'type': 'executable', 'filename': [str(self.build / name)]} for name in ('a', 'b', 'helper')]
+        targets += [{'id': 'lib', 'type': 'shared library', 'filename': [str(self.build / 'lib.so')]}]
+        env = {**os.environ, 'PATH': f'{self.build}:{os.environ["PATH"]}',
+               'FAKE': json.dumps({'--tests': TESTS, '--targets': targets})}
+        return subprocess.run([sys.executable, FOLDER / 'needs-of-tests.py', *arguments], env=env, capture_output=True, text=True,
+                              check=True).stdout.splitlines()
+
+    def changed_by(self, name):
+        sums = self.build / 'sums'
+        self.ask('--save', sums, self.build, 'unit')
+        (self.build / name).write_text('made anew', encoding='utf-8')
+        return self.ask('--changed', sums, self.build, 'unit')
+
+    def test_names_the_files_of_a_suite_once(self):
+        self.assertEqual(self.ask(self.build, 'unit'), ['a', 'b', 'helper'])
+        self.assertEqual(self.ask(self.build, 'system'), ['helper'])
+
+    def test_same_bytes_change_no_test(self):
+        sums = self.build / 'sums'
+        self.ask('--save', sums, self.build, 'unit')
+        os.utime(self.build / 'a', (1, 1))
+        self.assertEqual(self.ask('--changed', sums, self.build, 'unit'), [])
+
+    def test_a_program_changes_its_test(self):
+        self.assertEqual(self.changed_by('a'), ['test-a'])
+
+    def test_what_a_test_depends_on_changes_it(self):
+        self.assertEqual(self.changed_by('helper'), ['test-b c'])
+
+    def test_a_shared_library_changes_all(self):
+        self.assertEqual(self.changed_by('lib.so'), ['test-a', 'test-b c'])
+
+
+if __name__ == '__main__':
+    unittest.main()
