@@ -61,6 +61,9 @@
 #define WORKER_SPIN_NSEC 50000u
 #define CONTROL_SPIN_NSEC 50000u
 #define TAKEN_NSEC 10000u /* a polling worker takes a work within this time unless it has no CPU */
+/* On a busy CPU a sleep of any length ends milliseconds later, so shorter ones are not begun, and what they really took counts. */
+#define LEAST_SLEEP_NSEC (1 * NSEC_PER_MSEC)
+#define MOST_DEBT_NSEC ((int64_t)NSEC_PER_SEC)
 
 /* On the stack of its thread. */
 struct worker {
@@ -89,7 +92,8 @@ struct workers {
 
 	/* control thread */
 	unsigned int n_under_way; /* submitted and not done */
-	uint64_t patience_nsec, patience_at_nsec;
+	int64_t patience_nsec; /* negative: it has waited longer than it wanted to, on a busy CPU */
+	uint64_t patience_at_nsec;
 	int ready_fd; /* owned eventfd: readable while something is ready */
 	struct loop_watch *watch;
 	struct loop_timer *offers; /* armed while a work that was offered may wait */
@@ -390,13 +394,22 @@ void workers_submit(struct workers *workers, struct work *work)
 /* How long the control thread may wait now, within its share. */
 static uint64_t patience(struct workers *workers, uint64_t most_nsec)
 {
-	uint64_t now = nsec_now();
+	uint64_t now = nsec_now(), more = (now - workers->patience_at_nsec) / PATIENCE_SHARE;
+	int64_t most = (int64_t)most_nsec;
 
-	workers->patience_nsec = nsec_add(workers->patience_nsec, (now - workers->patience_at_nsec) / PATIENCE_SHARE);
 	workers->patience_at_nsec = now;
-	if (workers->patience_nsec > most_nsec)
-		workers->patience_nsec = most_nsec;
-	return workers->patience_nsec;
+	/* The first time is long after 0. */
+	workers->patience_nsec = more > most_nsec + MOST_DEBT_NSEC ? most : workers->patience_nsec + (int64_t)more;
+	if (workers->patience_nsec > most)
+		workers->patience_nsec = most;
+	return workers->patience_nsec > 0 ? (uint64_t)workers->patience_nsec : 0;
+}
+
+static void spend(struct workers *workers, uint64_t nsec)
+{
+	workers->patience_nsec -= nsec < (uint64_t)MOST_DEBT_NSEC ? (int64_t)nsec : MOST_DEBT_NSEC;
+	if (workers->patience_nsec < -MOST_DEBT_NSEC)
+		workers->patience_nsec = -MOST_DEBT_NSEC;
 }
 
 static bool look_for_end(const struct workers *workers, uint64_t begin, uint64_t nsec)
@@ -407,11 +420,11 @@ static bool look_for_end(const struct workers *workers, uint64_t begin, uint64_t
 	return true;
 }
 
-static bool sleep_for_end(struct workers *workers, uint64_t end_nsec)
+static bool sleep_for_end(struct workers *workers, uint64_t end_nsec, bool may_sleep)
 {
 	struct timespec end = nsec_to_timespec(end_nsec);
+	int r = may_sleep ? 0 : ETIMEDOUT;
 	bool has_run;
-	int r = 0;
 
 	pthread_mutex_lock(&workers->lock);
 	/* The polling worker has no CPU, so wake another. */
@@ -431,7 +444,7 @@ static bool await(struct workers *workers, bool is_looking, uint64_t begin, uint
 
 	if (look_for_end(workers, begin, spin_nsec < nsec ? spin_nsec : nsec))
 		return true;
-	return sleep_for_end(workers, nsec_add(begin, nsec));
+	return sleep_for_end(workers, nsec_add(begin, nsec), nsec >= LEAST_SLEEP_NSEC);
 }
 
 bool workers_run(struct workers *workers, struct work *work, uint64_t most_nsec)
@@ -454,7 +467,7 @@ bool workers_run(struct workers *workers, struct work *work, uint64_t most_nsec)
 	spent = nsec_now() - begin;
 	/* A work that ends before the control thread would sleep costs others nothing. */
 	if (!has_run || spent > CONTROL_SPIN_NSEC)
-		workers->patience_nsec -= spent < nsec ? spent : nsec;
+		spend(workers, spent);
 	return has_run;
 }
 
@@ -634,14 +647,24 @@ int workers_new(const struct workers_attr *attr, struct workers **ret_workers)
 	return 0;
 }
 
-static void await_threads(struct workers *workers)
+int workers_stop(struct workers *workers, uint64_t most_nsec)
 {
+	struct timespec end = nsec_to_timespec(nsec_add(nsec_now(), most_nsec));
+	int r = 0;
+
 	pthread_mutex_lock(&workers->lock);
 	workers->stop = true;
 	pthread_cond_broadcast(&workers->wake);
-	while (workers->n_threads > 0)
-		pthread_cond_wait(&workers->came, &workers->lock);
+	while (workers->n_threads > 0 && r == 0)
+		r = pthread_cond_timedwait(&workers->came, &workers->lock, &end);
 	pthread_mutex_unlock(&workers->lock);
+	return -r;
+}
+
+static void await_threads(struct workers *workers)
+{
+	while (workers_stop(workers, NSEC_PER_SEC) < 0)
+		;
 }
 
 struct workers *workers_free(struct workers *workers)

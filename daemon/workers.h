@@ -20,6 +20,8 @@ struct workers_attr {
 
 /* -EAGAIN: it cannot start a thread; -ENOMEM, -EMFILE. */
 int workers_new(const struct workers_attr *attr, struct workers **ret_workers);
+/* Has idle threads end. -ETIMEDOUT: one still starts another, for which it waits for a user's memory; then the process can only exit. */
+int workers_stop(struct workers *workers, uint64_t most_nsec);
 /* No work may be under way. NULL allowed. */
 struct workers *workers_free(struct workers *workers);
 
