@@ -28,6 +28,7 @@
 #include "daemon/porter/message.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/hash.h"
+#include "proto/base/nsec.h"
 #include "proto/base/list.h"
 #include "proto/framing.h"
 
@@ -52,6 +53,14 @@ struct attached {
 	int fd; /* owned */
 };
 
+/* What the service manager had as well, and closes when it hears of it. */
+struct grave {
+	struct list link; /* porter.graves, by rising end_nsec */
+	struct closer_job job;
+	uint64_t end_nsec; /* by then it has */
+	struct attached *attached; /* owned */
+};
+
 struct slot {
 	struct closer_job job, drain_job;
 	bool is_draining; /* atomic: drain_job is the closer's */
@@ -60,6 +69,7 @@ struct slot {
 	int sock; /* owned */
 	int last; /* owned: the daemon's last one, or -1 */
 	bool is_kept; /* by the service manager */
+	bool was_kept; /* at some time */
 	struct attached *attached; /* owned */
 };
 
@@ -67,6 +77,7 @@ static struct {
 	struct process_attr attr;
 	struct hash slots, holds;
 	struct list all_slots; /* struct slot.link */
+	struct list graves; /* struct grave.link */
 	uint8_t *packet; /* FRAMING_MAX_PACKET_BYTES + 1 */
 } porter;
 
@@ -232,6 +243,17 @@ static void run_drain(struct closer_job *job)
 	__atomic_store_n(&slot->is_draining, false, __ATOMIC_RELEASE);
 }
 
+static void close_attached(struct attached *attached)
+{
+	while (attached) {
+		struct attached *next = attached->next;
+
+		close(attached->fd);
+		free(attached);
+		attached = next;
+	}
+}
+
 static void run_end(struct closer_job *job)
 {
 	struct slot *slot = container_of(job, struct slot, job);
@@ -239,20 +261,49 @@ static void run_end(struct closer_job *job)
 	framing_drain(slot->sock);
 	safe_close(slot->last);
 	close(slot->sock);
-	while (slot->attached) {
-		struct attached *attached = slot->attached;
-
-		slot->attached = attached->next;
-		close(attached->fd);
-		free(attached);
-	}
+	close_attached(slot->attached);
 	have_circles_found();
 	send_event(PORTER_ENDED, slot->id, 0);
 	free(slot);
 }
 
+static void run_grave(struct closer_job *job)
+{
+	struct grave *grave = container_of(job, struct grave, job);
+
+	close_attached(grave->attached);
+	free(grave);
+}
+
+/* The close of the service manager must not be the last one. */
+static void bury(struct slot *slot)
+{
+	struct grave *grave = need(malloc(sizeof(*grave)));
+
+	*grave = (struct grave){.job.run = run_grave, .end_nsec = nsec_add(nsec_now(), RELEASE_MSEC * NSEC_PER_MSEC)};
+	grave->attached = take_ptr(slot->attached);
+	list_add_tail(&porter.graves, &grave->link);
+}
+
+/* Returns for how many milliseconds nothing is to be done; -1: until somebody else is buried. */
+static int look_at_graves(void)
+{
+	struct grave *grave, *tmp;
+	uint64_t now = nsec_now();
+
+	list_for_each_entry_safe(grave, tmp, &porter.graves, link) {
+		if (grave->end_nsec > now)
+			return (int)((grave->end_nsec - now) / NSEC_PER_MSEC) + 1;
+		list_del(&grave->link);
+		closer_run(&grave->job);
+	}
+	return -1;
+}
+
 static void end_slot(struct slot *slot)
 {
+	if (slot->was_kept && slot->attached)
+		bury(slot);
 	hash_remove(&porter.slots, slot->id);
 	list_del(&slot->link);
 	slot->job.run = run_end;
@@ -335,6 +386,12 @@ static void on_recv(const struct porter_order *order, const struct slot *slot)
 
 /* ---- orders ------------------------------------------------------------------------------------------------------- */
 
+static void on_keep(const struct porter_order *order, struct slot *slot)
+{
+	slot->is_kept = order->value;
+	slot->was_kept |= slot->is_kept;
+}
+
 static void carry_out(const struct porter_order *order, int fd)
 {
 	struct slot *slot = hash_get(&porter.slots, order->slot);
@@ -354,7 +411,7 @@ static void carry_out(const struct porter_order *order, int fd)
 	else if (order->op == PORTER_RECV)
 		on_recv(order, slot);
 	else if (order->op == PORTER_KEEP)
-		slot->is_kept = order->value;
+		on_keep(order, slot);
 	else if (order->op == PORTER_DRAIN)
 		drain_slot(slot);
 	else if (order->op == PORTER_END)
@@ -371,6 +428,22 @@ static int fd_of(struct msghdr *header)
 	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
 		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
 	return fd;
+}
+
+static void await_orders(void)
+{
+	struct pollfd wait = {.fd = porter.attr.channel, .events = POLLIN};
+
+	while (!list_empty(&porter.graves) && poll(&wait, 1, look_at_graves()) <= 0)
+		;
+}
+
+static void await_graves(void)
+{
+	int msec;
+
+	while ((msec = look_at_graves()) >= 0)
+		poll(NULL, 0, msec);
 }
 
 /* False: the channel has hung up. */
@@ -480,12 +553,14 @@ void process_run(const struct process_attr *attr)
 	hash_init(&porter.slots);
 	hash_init(&porter.holds);
 	list_init(&porter.all_slots);
+	list_init(&porter.graves);
 	porter.packet = need(malloc(FRAMING_MAX_PACKET_BYTES + 1));
 	snprintf(name, sizeof(name), "porter %u", attr->uid);
 	prctl(PR_SET_NAME, name);
 	send_event(PORTER_STARTED, 0, 0);
-	while (serve_one())
-		;
+	do
+		await_orders();
+	while (serve_one());
 	if (porter.holds.n > 0 || porter.slots.n > 0)
 		wait_for_death();
 	end_slots(false);
@@ -493,6 +568,7 @@ void process_run(const struct process_attr *attr)
 	if (any_kept())
 		linger();
 	let_go_of_kept();
+	await_graves();
 	closer_wait();
 	_exit(EXIT_SUCCESS);
 }
