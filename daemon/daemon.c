@@ -3,8 +3,8 @@
  * The root object: loop, listener, registry, NICs, clients, and their order of birth and death.
  *
  * NICs outlive sessions, sessions outlive the loop's watches of them until the deferred free, and until workers have torn them
- * down. At a stop the remaining sessions end in the same fixed order. If nothing ends for 30 s, or not everything within 80 s, the
- * rest is left to the kernel, and the exit status is 1. Only this file decides that the daemon as a whole cannot go on. Control
+ * down. At a stop the remaining sessions end in the same fixed order. If nothing ends for 30 s (10 s where users can make NICs wait
+ * for their memory), or not everything within 80 s, the rest is left to the kernel, and the exit status is 1. Only this file decides that the daemon as a whole cannot go on. Control
  * thread.
  */
 #include "daemon/daemon.h"
@@ -51,6 +51,7 @@
 
 /* Without anything done for so long, or after all that time, it is left to the kernel: before the service manager's patience ends. */
 #define FINISH_NSEC (30 * NSEC_PER_SEC)
+#define FINISH_STALLED_NSEC (10 * NSEC_PER_SEC) /* where a user's memory is all that takes so long */
 #define FINISH_MOST_NSEC (80 * NSEC_PER_SEC)
 /* During a start: how often it asks the service manager for more time, and for how much. */
 #define PROGRESS_NSEC NSEC_PER_SEC
@@ -195,6 +196,9 @@ static void on_activity(void *arg)
 {
 	struct daemon *daemon = arg;
 
+	/* Workers import sessions before all of this is there. */
+	if (!daemon->ran)
+		return;
 	service_activity(&daemon->service);
 	accept_look(daemon->accept);
 	ctx_pool_look(daemon->ctx_pool);
@@ -502,9 +506,33 @@ static void on_progress(void *arg)
 	fdstore_try_notify("EXTEND_TIMEOUT_USEC=%" PRIu64, PATIENCE_NSEC / NSEC_PER_USEC);
 }
 
+static void on_wait(void *arg, uint64_t nsec)
+{
+	struct daemon *daemon = arg;
+
+	workers_finish(daemon->workers, nsec, nsec);
+}
+
+/*
+ * Clients wait for the next daemon for restart-grace, so NICs must go on before, whatever an import waits for. Firmware imports
+ * sessions at its own speed, and no user holds it up.
+ */
+#define LEAST_RESUME_NSEC (3 * NSEC_PER_SEC)
+
+static uint64_t most_resume_nsec(const struct daemon *daemon)
+{
+	uint64_t nsec = daemon->settings->restart_grace_msec * NSEC_PER_MSEC / 4 * 3;
+
+	if (!daemon->registry.stalls)
+		return 0;
+	return nsec > LEAST_RESUME_NSEC ? nsec : LEAST_RESUME_NSEC;
+}
+
 static int resume_sessions(struct daemon *daemon)
 {
 	const struct resume_attr attr = {
+		.wait = on_wait,
+		.most_nsec = most_resume_nsec(daemon),
 		.registry = &daemon->registry,
 		.store = daemon->store,
 		.attach = on_imported,
@@ -588,14 +616,23 @@ int daemon_run(struct daemon *daemon)
 	return loop_run(daemon->loop);
 }
 
+static const char *why_unfinished(const struct daemon *daemon, int r)
+{
+	if (r == -ETIME)
+		return "destroying sessions and pooled contexts takes too long";
+	return daemon->registry.stalls ? "the end of a session waits for memory of its user" : "the firmware of a NIC does not answer";
+}
+
 /* Sessions end in their fixed order, also those whose teardown waits for its turn or for a request under way. */
 static void finish_work(struct daemon *daemon)
 {
-	int r = daemon->workers ? workers_finish(daemon->workers, FINISH_NSEC, FINISH_MOST_NSEC) : 0;
+	uint64_t patience = daemon->registry.stalls ? FINISH_STALLED_NSEC : FINISH_NSEC;
+	int r = daemon->workers ? workers_finish(daemon->workers, patience, FINISH_MOST_NSEC) : 0;
 
+	if (r == 0 && daemon->workers)
+		r = workers_stop(daemon->workers, patience);
 	if (r < 0) {
-		log_line(LOG_ERR, NULL, "%s: leaving the rest to the kernel",
-			 r == -ETIME ? "destroying sessions and pooled contexts takes too long" : "the firmware of a NIC does not answer");
+		log_line(LOG_ERR, NULL, "%s: leaving the rest to the kernel", why_unfinished(daemon, r));
 		listener_deinit(&daemon->listener);
 		_exit(EXIT_FAILURE);
 	}

@@ -4,7 +4,10 @@
  *
  * First everything is read, then NICs import their contexts, then handles, numbers, charges and published entries are
  * as they were. Limits that are lower now take nothing away. All or nothing: contexts that were imported when something fails are
- * forgotten again, and the rest of them goes with their descriptors. Control thread, before the loop.
+ * forgotten again, and the rest of them goes with their descriptors.
+ *
+ * A client can make a NIC wait for its memory, so import_run() and the end of a session that is given up are for workers, where there
+ * are some. Control thread, except import_run() and forget_run().
  */
 #include "daemon/restart/import.h"
 
@@ -225,31 +228,40 @@ static void own_context(struct import *a, unsigned int i)
 	a->session->nics[a->session->n_nics++] = nic;
 }
 
-static int import_nic(struct import *a, unsigned int i)
-{
-	struct nic *nic = a->nics[i]->rnic->nic;
-	struct nic_imported *imported = &a->imported[i];
-	_cleanup_(import_nic_deinit) struct import_nic import;
-	int r = prepare_import(a, i, &import);
-
-	if (r == 0)
-		r = nic->ops->ctx_import(nic, &import.attr, imported);
-	if (r < 0)
-		return r;
-	own_context(a, i);
-	r = session_attach(a->session, imported->ctx->doorbell.wake_fd, true);
-	if (r < 0)
-		return r;
-	return imported->n_mrs == import.attr.n_mr_fds && imported->n_queues == import.attr.n_queue_fds ? 0 : -EBADMSG;
-}
-
-static int import_nics(struct import *a)
+static int prepare_nics(struct import *a)
 {
 	int r = 0;
 
-	for (unsigned int i = 0; r == 0 && i < a->n_nics; i++)
-		r = import_nic(a, i);
+	a->contexts = calloc(a->n_nics + 1, sizeof(*a->contexts));
+	if (!a->contexts)
+		return -ENOMEM;
+	for (unsigned int i = 0; r == 0 && i < a->n_nics; i++) {
+		a->n_contexts++;
+		r = prepare_import(a, i, &a->contexts[i]);
+	}
 	return r;
+}
+
+static int check_imported(struct import *a, unsigned int i)
+{
+	const struct nic_import_attr *attr = &a->contexts[i].attr;
+	const struct nic_imported *imported = &a->imported[i];
+	int r = session_attach(a->session, imported->ctx->doorbell.wake_fd, true);
+
+	if (r < 0)
+		return r;
+	return imported->n_mrs == attr->n_mr_fds && imported->n_queues == attr->n_queue_fds ? 0 : -EBADMSG;
+}
+
+static int own_contexts(struct import *a)
+{
+	int r = 0;
+
+	for (unsigned int i = 0; i < a->n_imported; i++)
+		own_context(a, i);
+	for (unsigned int i = 0; r == 0 && i < a->n_imported; i++)
+		r = check_imported(a, i);
+	return a->r < 0 ? a->r : r;
 }
 
 /* In the order in which they were made, whatever their NICs. */
@@ -358,7 +370,7 @@ static int import_health(struct session *session)
 	if (session->health_fd < 0 || fcntl(session->health_fd, F_GET_SEALS) < 0 || fstat(session->health_fd, &st) < 0 ||
 	    st.st_size != sizeof(struct shmd_health_page))
 		return -EBADF;
-	return session_map_health(session, session->health_fd);
+	return 0;
 }
 
 /* Somebody else would get the messages sent on it. */
@@ -416,24 +428,14 @@ static int import_connection(struct import *a)
 	return 0;
 }
 
-/* By kind, in the order of enum save_kind. */
-static int (*const imports[SAVE_N])(struct import *a) = {
-	[SAVE_SESSION] = import_connection,
-	[SAVE_NIC] = import_nics,
-	[SAVE_SLOT] = import_slots,
-	[SAVE_MR] = import_mrs,
-	[SAVE_QUEUES] = import_queues,
-	[SAVE_ENTRY] = import_entries,
-};
-
-static int import_contents(struct import *a, const void *bytes, size_t n)
+static int read_contents(struct import *a, const void *bytes, size_t n)
 {
 	struct save_reader reader = {.at = bytes, .end = (const uint8_t *)bytes + n};
 	int r = save_read(&reader, a);
 
-	for (unsigned int kind = SAVE_SESSION; r == 0 && kind <= SAVE_ENTRY; kind++)
-		r = imports[kind](a);
-	return r;
+	if (r == 0)
+		r = import_connection(a);
+	return r == 0 ? prepare_nics(a) : r;
 }
 
 /* Queue memory that came with the last answer: of the newest batch. */
@@ -457,8 +459,29 @@ static int find_reply_fd(struct import *a)
 
 /* ---- giving up ------------------------------------------------------------------------------------------------------ */
 
-/* Objects of contexts are forgotten with them; the session's tables say so first. */
-static void abandon_contexts(struct session *session)
+struct forget {
+	struct work work;
+	unsigned int n;
+	struct nic_ctx *ctxs[];
+};
+
+static void forget_run(struct work *work)
+{
+	struct forget *forget = container_of(work, struct forget, work);
+
+	while (forget->n > 0) {
+		struct nic_ctx *ctx = forget->ctxs[--forget->n];
+
+		ctx->nic->ops->ctx_unimport(ctx);
+	}
+}
+
+static void forget_done(struct work *work)
+{
+	free(container_of(work, struct forget, work));
+}
+
+static void forget_objects(struct session *session)
 {
 	struct resource *head, *tmp;
 
@@ -474,13 +497,38 @@ static void abandon_contexts(struct session *session)
 		mr->mr = NULL;
 		session_mr_free(session, mr);
 	}
-	while (session->n_nics > 0) {
-		struct session_nic *nic = session->nics[--session->n_nics];
+}
 
-		nic->ctx = nic->ctx->nic->ops->ctx_unimport(nic->ctx);
+/* Objects of contexts are forgotten with them; the session's tables say so first. */
+static void abandon_contexts(struct session *session)
+{
+	struct forget *forget = session->n_nics ? malloc(sizeof(*forget) + session->n_nics * sizeof(forget->ctxs[0])) : NULL;
+
+	if (forget)
+		*forget = (struct forget){.work = {
+			.users = {session->user.uid, session->user.cgroup}, .may_stall = session->registry->stalls,
+			.run = forget_run, .done = forget_done}};
+	forget_objects(session);
+	for (unsigned int i = 0; i < session->n_nics; i++) {
+		struct session_nic *nic = session->nics[i];
+
+		if (forget)
+			forget->ctxs[forget->n++] = take_ptr(nic->ctx);
+		else
+			nic->ctx = nic->ctx->nic->ops->ctx_unimport(nic->ctx);
 		save_ops.remove(session, SAVE_NIC, nic);
 		session_nic_free(nic);
 	}
+	session->n_nics = 0;
+	if (forget)
+		registry_work(session->registry, registry_has_busy(session->registry), &forget->work);
+}
+
+/* Workers write its health words and free it, where there are some. */
+static void release(struct session *session)
+{
+	session->release = session_release;
+	session_release(session);
 }
 
 /* Its client gets the reason, as far as there is a way; its health words have it in any case. */
@@ -492,7 +540,7 @@ static void give_up(struct session *session, int r)
 			    strerror(-r));
 	if (!session->connection.slot)
 		porters_discard(session->registry->attr.porters, take_fd(&session->connection.fd));
-	session_free(session);
+	release(session);
 }
 
 void session_refuse(struct registry *registry, uint64_t id, const char *why)
@@ -505,15 +553,17 @@ void session_refuse(struct registry *registry, uint64_t id, const char *why)
 	import_ways_to_tell(session);
 	if (session->connection.fd >= 0)
 		session_end(session, SHMD_STATUS_SHUTDOWN, "shmemd has restarted and cannot go on with this session: %s", why);
-	session_free(session);
+	release(session);
 }
 
-static void import_deinit(struct import *a)
+static void import_free(struct import *a)
 {
 	for (unsigned int i = 0; i < a->n_nics; i++) {
 		session_nic_free(a->nics[i]);
 		nic_imported_deinit(&a->imported[i]);
 	}
+	for (unsigned int i = 0; i < a->n_contexts; i++)
+		import_nic_deinit(&a->contexts[i]);
 	for (uint32_t i = 0; a->mrs && i < a->n_mrs; i++) {
 		free(a->mrs[i].mr);
 		safe_close(a->mrs[i].head.fd);
@@ -524,44 +574,114 @@ static void import_deinit(struct import *a)
 		free(a->queues[i].queues);
 		safe_close(a->queues[i].head.fd);
 	}
+	free(a->contexts);
 	free(a->mrs);
 	free(a->queues);
 	free(a->freed);
 	free(a->entries);
+	free(a);
+}
+
+/* ---- all of it ---------------------------------------------------------------------------------------------------- */
+
+/* Its state is the session's from here on. */
+static int alloc(struct registry *registry, uint64_t id, struct state *state, struct import **ret_import)
+{
+	struct import *a = calloc(1, sizeof(*a));
+	struct session *session = a ? session_alloc(registry) : NULL;
+
+	if (!session) {
+		state_free(state);
+		free(a);
+		return -ENOMEM;
+	}
+	a->session = session;
+	session->id = id;
+	session->saved.state = state;
+	session->saved.imported = session->saved.is_named = true;
+	session->saved.n_names = 1; /* the state's */
+	*ret_import = a;
+	return 0;
+}
+
+/* By rising number, wherever the import of another one ended first. */
+static void list_session(struct registry *registry, struct session *session)
+{
+	struct list *at = registry->sessions.prev;
+
+	while (at != &registry->sessions && container_of(at, struct session, link)->id > session->id)
+		at = at->prev;
+	list_add_head(at, &session->link);
+}
+
+static int fail(struct import *a, int r)
+{
+	struct session *session = a->session;
+
+	import_free(a);
+	save_memories_taken(&session->saved);
+	give_up(session, r);
+	return r;
+}
+
+int import_begin(struct registry *registry, uint64_t id, struct state *state, const void *bytes, size_t n, struct import **ret_import)
+{
+	struct import *a;
+	int r = alloc(registry, id, state, &a);
+
+	if (r < 0)
+		return r;
+	r = import_ways_to_tell(a->session);
+	if (r == 0)
+		r = read_contents(a, bytes, n);
+	if (r < 0)
+		return fail(a, r);
+	if (registry->last_id < id)
+		registry->last_id = id;
+	*ret_import = a;
+	return 0;
+}
+
+void import_run(struct import *a)
+{
+	a->r = session_map_health(a->session, a->session->health_fd);
+	for (unsigned int i = 0; a->r == 0 && i < a->n_nics; i++) {
+		struct nic *nic = a->nics[i]->rnic->nic;
+
+		a->r = nic->ops->ctx_import(nic, &a->contexts[i].attr, &a->imported[i]);
+		a->n_imported += a->r == 0;
+	}
+}
+
+int import_end(struct import *a, struct session **ret_session)
+{
+	static int (*const imports[])(struct import *a) = {
+		own_contexts, import_slots, import_mrs, import_queues, import_entries, find_reply_fd};
+	struct session *session = a->session;
+	int r = 0;
+
+	for (unsigned int i = 0; r == 0 && i < sizeof(imports) / sizeof(imports[0]); i++)
+		r = imports[i](a);
+	if (r < 0)
+		return fail(a, r);
+	session->ended = a->ended;
+	import_free(a);
+	save_memories_taken(&session->saved);
+	session->saved.is_stale = true;
+	session->release = session_release;
+	list_session(session->registry, session);
+	*ret_session = session;
+	return 0;
 }
 
 int session_import(struct registry *registry, uint64_t id, struct state *state, const void *bytes, size_t n,
 		  struct session **ret_session)
 {
-	struct session *session = session_alloc(registry);
-	struct import a = {.session = session};
-	int r;
+	struct import *import;
+	int r = import_begin(registry, id, state, bytes, n, &import);
 
-	if (!session) {
-		state_free(state);
-		return -ENOMEM;
-	}
-	session->id = id;
-	session->saved.state = state;
-	session->saved.imported = session->saved.is_named = true;
-	session->saved.n_names = 1; /* the state's */
-	r = import_ways_to_tell(session);
-	if (r == 0)
-		r = import_contents(&a, bytes, n);
-	if (r == 0)
-		r = find_reply_fd(&a);
-	import_deinit(&a);
-	save_memories_taken(&session->saved);
-	if (r < 0) {
-		give_up(session, r);
+	if (r < 0)
 		return r;
-	}
-	session->ended = a.ended;
-	session->saved.is_stale = true;
-	session->release = session_release;
-	list_add_tail(&registry->sessions, &session->link);
-	if (registry->last_id < id)
-		registry->last_id = id;
-	*ret_session = session;
-	return 0;
+	import_run(import);
+	return import_end(import, ret_session);
 }

@@ -5,9 +5,12 @@
 
 #include "daemon/session/session.h"
 
-/* A session's record as read, before its NICs have imported anything. */
+struct import_nic;
+
+/* A session's record as read. */
 struct import {
-	struct session *session; /* borrowed */
+	struct session *session; /* owned, until the import ends */
+	int r; /* of import_run() */
 	bool ended, has_pidfd;
 	uint32_t n_inflight;
 	struct quota_amount connection_amount, session_amount;
@@ -16,6 +19,8 @@ struct import {
 	struct quota_amount nic_amounts[SESSION_MAX_NICS];
 	const void *records[SESSION_MAX_NICS];
 	size_t record_bytes[SESSION_MAX_NICS];
+	struct import_nic *contexts; /* owned; what their NICs have to know */
+	unsigned int n_contexts, n_imported;
 	struct nic_imported imported[SESSION_MAX_NICS]; /* arrays are owned, what they name is the context's */
 	uint32_t n_slots, n_freed, n_mrs, n_queues;
 	struct {
@@ -64,10 +69,16 @@ struct import_entry {
 };
 
 /*
- * A session of a former daemon: what its state says, with the descriptors that the store has. Takes `state` in any case. Its contexts
- * rest until every NIC may go on. 0 and *ret_session, which has no owner yet; it may have ended, and is then to be
- * freed. Negative errno: it cannot be, nothing is left of it here, and its client got the reason where that was possible.
+ * A session of a former daemon: what its state says, with the descriptors that the store has. Takes `state` in any case. Negative
+ * errno, of this and of import_end(): it cannot be, nothing is left of it here but what workers let go of, and its client got the
+ * reason where that was possible.
  */
+int import_begin(struct registry *registry, uint64_t id, struct state *state, const void *bytes, size_t n, struct import **ret_import);
+/* NICs import the contexts, which rest until every NIC may go on. Any thread; it may take as long as the session's user likes. */
+void import_run(struct import *import);
+/* Takes the import. 0 and *ret_session, which has no owner yet; it may have ended, and is then to be freed. */
+int import_end(struct import *import, struct session **ret_session);
+/* All three. */
 int session_import(struct registry *registry, uint64_t id, struct state *state, const void *bytes, size_t n,
 		   struct session **ret_session);
 

@@ -5,7 +5,11 @@
  * Sessions come by rising number, the order in which they were made. The daemon takes over all of a session or nothing. If it
  * takes nothing, it sends the reason on the session's socket and removes all names of the session. That includes sessions whose
  * state has another version or cannot be read. No NIC moves anything before the last session is there, since sessions write to
- * each other. Control thread.
+ * each other.
+ *
+ * Where NICs block or stall, workers import sessions, those of several users at the same time. A user can make an import wait for
+ * its memory, so NICs that stall wait for `most_nsec` and then go on: a session that comes later ends. Its peers find it gone.
+ * Control thread, except pending_run().
  */
 #include "daemon/restart/resume.h"
 
@@ -19,9 +23,11 @@
 #include "daemon/restart/import.h"
 #include "daemon/restart/state.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
 #include "proto/base/show.h"
 
 #define STATE_SUFFIX "-state"
+#define WAIT_NSEC (200 * NSEC_PER_MSEC) /* between two calls of progress() */
 
 /* ---- the store as sessions see it --------------------------------------------------------------------------------- */
 
@@ -177,21 +183,107 @@ static int read_state(struct manager_store *store, const char *name, struct stat
 	return r;
 }
 
-static int import_one(const struct resume_attr *attr, uint64_t id)
+struct resuming {
+	struct resume_attr attr;
+	struct claimed claimed;
+	struct resume_result result;
+	struct list pending; /* struct pending.link: imports that have begun */
+	bool is_over; /* NICs have gone on */
+};
+
+struct pending {
+	struct list link;
+	struct work work;
+	struct resuming *all;
+	struct import *import; /* owned */
+	uint64_t id;
+};
+
+static struct resuming *resuming_free(struct resuming *all)
+{
+	if (!all)
+		return NULL;
+	claimed_deinit(&all->claimed);
+	free(all);
+	return NULL;
+}
+DEFINE_CLEANUP(struct resuming *, resuming_free);
+
+static void count_lost(struct resuming *all, uint64_t id, int r)
+{
+	if (r == -EPROTONOSUPPORT)
+		all->result.n_strange++;
+	else
+		all->result.n_ended++;
+	let_go(all->attr.store, &all->claimed, id);
+	if (r != -EPROTONOSUPPORT)
+		tell_lost(all->attr.registry, id, r);
+}
+
+/* Its NICs have gone on without it, so its peers have found it gone. */
+static void end_late(struct session *session)
+{
+	session_end(session, SHMD_STATUS_SHUTDOWN,
+		    "shmemd has restarted and cannot go on with this session: its memory kept the restart waiting for too long");
+	session_release(session);
+}
+
+static void pending_run(struct work *work)
+{
+	import_run(container_of(work, struct pending, work)->import);
+}
+
+static void pending_done(struct work *work)
+{
+	struct pending *pending = container_of(work, struct pending, work);
+	struct resuming *all = pending->all;
+	struct session *session;
+	int r = import_end(pending->import, &session);
+
+	list_del(&pending->link);
+	if (r < 0)
+		count_lost(all, pending->id, r);
+	else if (all->is_over)
+		end_late(session);
+	free(pending);
+	if (all->is_over && list_empty(&all->pending))
+		resuming_free(all);
+}
+
+/* The import of the others goes on if there is no memory for one. */
+static int add_pending(struct resuming *all, uint64_t id, struct state *state, const void *bytes, size_t n)
+{
+	struct pending *pending = malloc(sizeof(*pending));
+	int r;
+
+	if (!pending) {
+		state_free(state);
+		return -ENOMEM;
+	}
+	*pending = (struct pending){.all = all, .id = id};
+	r = import_begin(all->attr.registry, id, state, bytes, n, &pending->import);
+	if (r < 0) {
+		free(pending);
+		return r;
+	}
+	list_add_tail(&all->pending, &pending->link);
+	return 0;
+}
+
+static int begin_one(struct resuming *all, uint64_t id)
 {
 	char name[SAVE_NAME_BYTES];
-	struct session *session;
 	struct state *state;
 	const void *bytes;
 	size_t n;
 	int r;
 
 	snprintf(name, sizeof(name), "s%" PRIx64 STATE_SUFFIX, id);
-	r = read_state(attr->store, name, &state, &bytes, &n);
+	r = read_state(all->attr.store, name, &state, &bytes, &n);
 	if (r == 0)
-		return session_import(attr->registry, id, state, bytes, n, &session);
-	session_refuse(attr->registry, id, r == -EPROTONOSUPPORT ? "its saved state is of another version of shmemd" :
-							     "its saved state cannot be read");
+		return add_pending(all, id, state, bytes, n);
+	session_refuse(all->attr.registry, id, r == -EPROTONOSUPPORT ? "its saved state is of another version of shmemd" :
+								  "its saved state cannot be read");
 	return r;
 }
 
@@ -201,28 +293,70 @@ static void tell_progress(const struct resume_attr *attr)
 		attr->progress(attr->arg);
 }
 
-static void import_each(const struct resume_attr *attr, const struct claimed *claimed, struct resume_result *result)
+static void begin_each(struct resuming *all)
 {
+	const struct claimed *claimed = &all->claimed;
+
 	for (unsigned int i = 0; i < claimed->n_ids; i++) {
 		int r;
 
 		/* It had ended, and its contexts are closed and counted: only names were left to go. */
-		if (claimed->ids[i] == attr->registry->counted) {
-			let_go(attr->store, claimed, claimed->ids[i]);
-			result->n_ended++;
-			tell_progress(attr);
+		if (claimed->ids[i] == all->attr.registry->counted) {
+			let_go(all->attr.store, claimed, claimed->ids[i]);
+			all->result.n_ended++;
+			tell_progress(&all->attr);
 			continue;
 		}
-		r = import_one(attr, claimed->ids[i]);
-		if (r == -EPROTONOSUPPORT)
-			result->n_strange++;
-		else if (r < 0)
-			result->n_ended++;
+		r = begin_one(all, claimed->ids[i]);
 		if (r < 0)
-			let_go(attr->store, claimed, claimed->ids[i]);
-		if (r < 0 && r != -EPROTONOSUPPORT)
-			tell_lost(attr->registry, claimed->ids[i], r);
-		tell_progress(attr);
+			count_lost(all, claimed->ids[i], r);
+		tell_progress(&all->attr);
+	}
+}
+
+/* One after the other if there are no workers. */
+static void submit_each(struct resuming *all)
+{
+	struct registry *registry = all->attr.registry;
+	struct pending *pending, *tmp;
+
+	list_for_each_entry_safe(pending, tmp, &all->pending, link) {
+		const struct quota_user *user = &pending->import->session->user;
+
+		pending->work = (struct work){.users = {user->uid, user->cgroup}, .may_stall = registry->stalls,
+					      .run = pending_run, .done = pending_done};
+		registry_work(registry, registry_has_busy(registry), &pending->work);
+		tell_progress(&all->attr);
+	}
+}
+
+/* Returns how many there are. */
+static unsigned int tell_late(struct resuming *all)
+{
+	const struct pending *pending;
+	unsigned int n = 0;
+
+	list_for_each_entry(pending, &all->pending, link) {
+		char text[160];
+
+		snprintf(text, sizeof(text), "session %" PRIu64 " of the daemon before cannot go on: its import waits for memory of uid %u",
+			 pending->id, pending->import->session->identity.uid);
+		registry_note(all->attr.registry, &(struct note){.level = LOG_WARNING, .topic = NOTE_SESSION, .text = text});
+		n++;
+	}
+	return n;
+}
+
+static void wait_for_all(struct resuming *all)
+{
+	uint64_t begin = nsec_now(), most = all->attr.most_nsec, now = begin;
+
+	while (!list_empty(&all->pending) && (!most || now - begin < most)) {
+		uint64_t left = most ? most - (now - begin) : WAIT_NSEC;
+
+		all->attr.wait(all->attr.arg, left < WAIT_NSEC ? left : WAIT_NSEC);
+		tell_progress(&all->attr);
+		now = nsec_now();
 	}
 }
 
@@ -306,23 +440,44 @@ static void tell(struct registry *registry, const struct resume_result *result)
 		.level = LOG_INFO, .topic = NOTE_SESSION, .event = CATALOG_ADOPTED, .text = text});
 }
 
+static int resuming_new(const struct resume_attr *attr, struct resuming **ret_all)
+{
+	_cleanup_(resuming_freep) struct resuming *all = calloc(1, sizeof(*all));
+	int r;
+
+	if (!all)
+		return -ENOMEM;
+	all->attr = *attr;
+	list_init(&all->pending);
+	r = find_claimed(attr->store, &all->claimed);
+	if (r < 0)
+		return r;
+	*ret_all = take_ptr(all);
+	return 0;
+}
+
 int resume_all(const struct resume_attr *attr, struct resume_result *ret_result)
 {
-	_cleanup_(claimed_deinit) struct claimed claimed;
-	struct resume_result result = {0};
-	int r = find_claimed(attr->store, &claimed);
+	struct resuming *all;
+	int r = resuming_new(attr, &all);
 
 	if (r < 0)
 		return r;
 	import_registry(attr);
-	import_each(attr, &claimed, &result);
-	result.n_strays = manager_store_discard_left(attr->store);
+	begin_each(all);
+	submit_each(all);
+	wait_for_all(all);
+	all->result.n_ended += tell_late(all);
+	all->result.n_strays = manager_store_discard_left(attr->store);
 	resume_nics(attr->registry);
 	/* Not before: soft NICs have connections of DCTs again, and what those counted, from there on. */
 	registry_count_on(attr->registry);
 	registry_save(attr->registry);
-	go_on_all(attr, &result);
-	tell(attr->registry, &result);
-	*ret_result = result;
+	go_on_all(attr, &all->result);
+	tell(attr->registry, &all->result);
+	*ret_result = all->result;
+	all->is_over = true;
+	if (list_empty(&all->pending))
+		resuming_free(all);
 	return 0;
 }

@@ -16,7 +16,11 @@ struct resume_attr {
 	struct manager_store *store; /* NULL: nothing is taken over */
 	/* Has the session watched from now on. A failure ends it. */
 	int (*attach)(void *arg, struct session *session);
-	void (*progress)(void *arg); /* between two sessions: it may take a while. Or NULL */
+	void (*progress)(void *arg); /* now and then, since it may take a while. Or NULL */
+	/* Has workers work, at most so long. NULL: there are none. */
+	void (*wait)(void *arg, uint64_t nsec);
+	/* NICs go on after this time, without sessions whose users keep their import waiting. 0: whenever all are there */
+	uint64_t most_nsec;
 	void *arg;
 };
 
@@ -29,7 +33,7 @@ struct resume_result {
 
 /*
  * All NICs go on when every session is there; then clients get the news. Also if nothing was saved: NICs want to hear that.
- * Sessions that cannot be taken over are let go of. -ENOMEM: nothing was done.
+ * Sessions that cannot be taken over are let go of, those that come too late when they are there. -ENOMEM: nothing was done.
  */
 int resume_all(const struct resume_attr *attr, struct resume_result *ret_result);
 

@@ -121,9 +121,17 @@ static void teardown_saved(struct session *session)
 		session->registry->attr.save->forget(session);
 }
 
+/* An import that is given up has not mapped it. */
+static void teardown_map(struct session *session)
+{
+	if (!session->last_health && session->health_fd >= 0 && session_map_health(session, session->health_fd) == 0)
+		session->last_health = take_ptr(session->health);
+}
+
 /* News that are not written yet. */
 static void teardown_words(struct session *session)
 {
+	teardown_map(session);
 	if (session->last_health)
 		session_health_write(session->last_health, &session->health_news);
 }
@@ -289,7 +297,7 @@ static void end_at_firmware(struct session *session)
 /* By one worker, if it needs one. */
 static void end_at_memory(struct session *session)
 {
-	bool takes_time = registry_has_busy(session->registry) && (session->n_nics > 0 || session->health);
+	bool takes_time = registry_has_busy(session->registry) && (session->n_nics > 0 || session->health_fd >= 0);
 
 	teardown_begin(session);
 	set_work(session, teardown_run, teardown_done);

@@ -56,6 +56,7 @@ static void hello(struct raw_traffic *traffic, const struct raw_traffic_attr *at
 	req.hello_req = (struct msg_hello_req){.version_min = SHMD_PROTOCOL_VERSION_MIN,
 					       .version_max = SHMD_PROTOCOL_VERSION_MAX,
 					       .role = MSG_ROLE_CLIENT,
+					       .resumes = attr->resumes,
 					       .library = "raw client"};
 	raw_send(&traffic->raw, &req, NULL, 0);
 	fdlist_init(&fds);

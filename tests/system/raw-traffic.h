@@ -61,6 +61,7 @@ struct raw_traffic_attr {
 	void *pump_arg;
 	bool keep_fds; /* the daemon's descriptors stay open in page_fds */
 	bool unconnected;
+	bool resumes; /* the session outlives its daemon, where sessions do */
 	bool own_cqs; /* each QP has a collapsed CQ of its own, which is never full */
 };
 
