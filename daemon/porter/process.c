@@ -53,7 +53,7 @@ struct attached {
 	int fd; /* owned */
 };
 
-/* What the service manager had as well, and closes when it hears of it. */
+/* Files that the service manager had as well, and closes when it hears of the end. */
 struct grave {
 	struct list link; /* porter.graves, by rising end_nsec */
 	struct closer_job job;

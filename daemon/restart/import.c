@@ -502,6 +502,7 @@ static void forget_objects(struct session *session)
 /* Objects of contexts are forgotten with them; the session's tables say so first. */
 static void abandon_contexts(struct session *session)
 {
+	/* bounded: SESSION_MAX_NICS. */
 	struct forget *forget = session->n_nics ? malloc(sizeof(*forget) + session->n_nics * sizeof(forget->ctxs[0])) : NULL;
 
 	if (forget)
