@@ -852,9 +852,8 @@ TEST(a_work_that_is_offered_is_done_without_having_run_when_no_thread_takes_it)
 {
 	static const char uids[3];
 	unsigned int n_held = 0, n_done = 0, begun = 0, offer_begun = 0;
+	uint64_t one = 1, begin;
 	struct job held, first, second;
-	const uint64_t one = 1;
-	uint64_t begin;
 	struct scene s;
 
 	scene_init(&s, 1);
@@ -876,13 +875,10 @@ TEST(a_work_that_is_offered_is_done_without_having_run_when_no_thread_takes_it)
 	workers_offer(s.workers, &second.work, 2 * OFFER_NSEC);
 	ASSERT_OK(loop_run(s.loop));
 	ASSERT_GE(nsec_now() - begin, 2 * OFFER_NSEC);
-	ASSERT_EQ(n_done, 2u);
-	ASSERT_EQ(first.order, 0u);
-	ASSERT_EQ(offer_begun, 0u);
+	ASSERT(n_done == 2 && first.order == 0);
 	ASSERT_EQ(write(held.wait_fd, &one, sizeof(one)), (ssize_t)sizeof(one));
 	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC, LIMIT_NSEC));
-	ASSERT_EQ(n_held, 1u);
-	ASSERT_EQ(offer_begun, 0u);
+	ASSERT(n_held == 1 && offer_begun == 0);
 	close(held.wait_fd);
 	scene_deinit(&s);
 }
@@ -899,7 +895,6 @@ TEST(a_work_that_is_offered_runs_when_a_thread_has_nothing_else_to_do)
 	job.stops_loop = true;
 	workers_offer(s.workers, &job.work, LIMIT_NSEC);
 	ASSERT_OK(loop_run(s.loop));
-	ASSERT_EQ(n_done, 1u);
-	ASSERT_EQ(begun, 1u);
+	ASSERT(n_done == 1 && begun == 1);
 	scene_deinit(&s);
 }
