@@ -183,7 +183,9 @@ static int import_objects(struct soft_ctx *ctx, const struct nic_import_attr *at
 	int r = 0;
 
 	ctx->past = record->past;
+	pthread_mutex_lock(&ctx->nic->lock);
 	nic_counters_add(&ctx->nic->former, &record->past);
+	pthread_mutex_unlock(&ctx->nic->lock);
 	for (uint32_t i = 0; r == 0 && i < record->n_mrs; i++)
 		r = import_mr(ctx, &record->mrs[i], attr->mr_fds[i]);
 	for (uint32_t i = 0; r == 0 && i < record->n_batches; i++)

@@ -76,8 +76,11 @@ static void count_exec(struct soft_exec *exec, void *sum)
 static int soft_counters(struct nic *base, struct nic_counters *ret_counters)
 {
 	struct soft_nic *nic = soft_nic(base);
-	struct nic_counters counters = nic->former;
+	struct nic_counters counters;
 
+	pthread_mutex_lock(&nic->lock);
+	counters = nic->former;
+	pthread_mutex_unlock(&nic->lock);
 	soft_execs_count(nic, count_exec, &counters);
 	*ret_counters = counters;
 	return 0;

@@ -279,7 +279,7 @@ struct soft_nic {
 	struct soft_numbers cqns;
 	struct soft_events events;
 	bool is_leaving; /* all executors are to rest; atomic */
-	struct nic_counters former; /* of queues that were gone before their contexts were imported; control thread */
+	struct nic_counters former; /* of queues that were gone before their contexts were imported; under lock while these are imported */
 };
 
 /* Executes the queues of one user on one NIC. */
