@@ -20,6 +20,7 @@
 
 #define START_NSEC (10 * NSEC_PER_SEC)
 #define RETRY_NSEC (2 * NSEC_PER_MSEC)
+#define IMPORT_NSEC (2 * NSEC_PER_SEC)
 
 /* ---- start ------------------------------------------------------------------------------------------------------------------ */
 
@@ -94,6 +95,7 @@ static struct remote_host *host_new(struct remote *all, uint32_t uid)
 	host->all = all;
 	host->uid = uid;
 	host->refs = 1;
+	host->import_nsec = IMPORT_NSEC;
 	remote_channel_init(&host->works, -1);
 	remote_channel_init(&host->asks, -1);
 	pthread_mutex_init(&host->start_lock, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Contexts of a former daemon. Their host may not have died yet, since a process that sleeps at a hole in its user's memory does not;
- * imports wait for all of these 2 s in all, and give up the contexts of those that take longer. Layouts that a host read from a record
- * are judged here as if they were the record.
+ * imports of one user wait for that 2 s in all, and give up the contexts of a host that takes longer. Layouts that a host read from a
+ * record are judged here as if they were the record.
  */
 #include "daemon/nic/soft/remote/remote.h"
 
@@ -36,7 +36,7 @@ static int send_record(struct remote_host *host, struct remote_nic *nic, const s
 {
 	_cleanup_(remote_writer_deinit) struct remote_writer body = {0};
 	struct remote_request request = {
-		.head = {.op = REMOTE_CTX_IMPORT, .nic = nic->index, .nsec = nic->all->import_nsec}};
+		.head = {.op = REMOTE_CTX_IMPORT, .nic = nic->index, .nsec = host->import_nsec}};
 	struct nic_import_attr plain = *attr;
 
 	plain.record = NULL;
@@ -66,10 +66,10 @@ static int import_in(struct remote_host *host, struct remote_nic *nic, const str
 		r = send_fds(host, nic, attr->n_mr_fds, attr->mr_fds);
 	if (r == 0)
 		r = send_record(host, nic, attr, ret_answer);
-	pthread_mutex_unlock(&host->works.lock);
 	took = nsec_now() - begin;
 	if (r == -EBUSY)
-		nic->all->import_nsec -= took < nic->all->import_nsec ? took : nic->all->import_nsec;
+		host->import_nsec -= took < host->import_nsec ? took : host->import_nsec;
+	pthread_mutex_unlock(&host->works.lock);
 	return r;
 }
 

@@ -18,7 +18,6 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 
-#define IMPORT_NSEC (2 * NSEC_PER_SEC)
 #define REST_NSEC (2 * NSEC_PER_MSEC)
 #define PORT_NSEC (30 * NSEC_PER_MSEC)
 
@@ -306,7 +305,6 @@ static struct remote *remote_new(const struct nic_soft_attr *attr)
 	all->attr = *attr;
 	all->attr.fault = NULL;
 	snprintf(all->fault, sizeof(all->fault), "%s", attr->fault ? attr->fault : "");
-	all->import_nsec = IMPORT_NSEC;
 	pthread_mutex_init(&all->lock, NULL);
 	list_init(&all->hosts);
 	return all;

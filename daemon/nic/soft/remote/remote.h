@@ -49,6 +49,7 @@ struct remote_host {
 	bool was_started;
 	int start_result;
 	struct remote_channel works, asks;
+	uint64_t import_nsec; /* how long imports may still wait for the former process; under works.lock */
 	struct remote_link links[]; /* one for each NIC */
 };
 
@@ -70,7 +71,6 @@ struct remote {
 	char fault[REMOTE_FAULT_BYTES];
 	unsigned int n_nics, n_open;
 	struct remote_nic *nics[REMOTE_MAX_NICS];
-	uint64_t import_nsec; /* how long imports may still wait for former processes; control thread */
 	pthread_mutex_t lock;
 	struct list hosts; /* struct remote_host.link, under lock */
 };
