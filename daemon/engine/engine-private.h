@@ -506,6 +506,7 @@ struct engine {
 	struct list ledgers; /* struct engine_ledger.link */
 	struct list dc_closed; /* engine_qp.dc.engine_link: ended connections of all DCTs, the longest ended first */
 	unsigned int n_awaited; /* packets away that unreliable senders wait for */
+	unsigned int n_jams; /* ways that the owner may call jammed */
 	uint32_t next_life;
 	uint64_t next_connection; /* of DCIs */
 	bool closing; /* engine_free: nothing is sent any more */
@@ -636,6 +637,25 @@ static inline bool qp_can_send(const struct engine_qp *qp)
 }
 
 /* packet.c */
+struct packet_pool {
+	struct engine_packet *packets; /* owned */
+	unsigned int n_packets;
+	unsigned int n_used; /* packets[] behind it were never handed out, nor touched */
+	struct engine_packet *returned; /* atomic: stack by link.next, or a mark that the pool is shut */
+	struct engine_packet *spare; /* of those that are read into: the same, taken from there */
+	int32_t orphans; /* atomic: packets still away when the engine went */
+};
+
+/* The stack reuses the link of a packet that is in no list. */
+static inline struct engine_packet *packet_stack_next(const struct engine_packet *pkt)
+{
+	return (struct engine_packet *)(void *)pkt->link.next;
+}
+
+struct packet_pool *packet_pool_alloc(unsigned int n_packets);
+struct engine_packet *packet_pool_shut(struct packet_pool *pool);
+void packet_pool_leave(struct packet_pool *pool, unsigned int n_away);
+struct engine_packet *packet_first_use(struct packet_pool *pool);
 int packet_pool_new(struct engine *engine);
 void packet_pool_close(struct engine *engine);
 void packet_pool_collect(struct engine *engine);

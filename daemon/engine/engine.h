@@ -36,7 +36,9 @@ struct engine;
 struct engine_ledger; /* ledger.h */
 struct engine_mem;
 struct engine_memop;
+struct engine_jam;
 struct engine_packet;
+struct packet_pool;
 
 /* ---- memory ---------------------------------------------------------------------------------------- */
 
@@ -195,6 +197,11 @@ struct engine_ops {
 	 * NULL: time alone counts.
 	 */
 	bool (*is_peer_behind)(void *owner, void *route, uint32_t dest_qpn, uint32_t *stamp);
+	/*
+	 * Asked before a packet is made, while engine_set_jams() says that there are jams: the jam on the way to that QP, of
+	 * requests or of answers, or NULL where the way is free.
+	 */
+	struct engine_jam *(*jam)(void *owner, void *route, uint32_t dest_qpn, bool is_answer);
 	/* The executor is at this step: tests end it there. NULL in ordinary runs. */
 	void (*fault)(void *owner, enum engine_step step);
 };
@@ -475,13 +482,58 @@ struct engine_packet *engine_packet_from_link(struct list *link);
 struct engine_packet *engine_packet_free(struct engine_packet *pkt); /* any thread */
 /* Whom it is for, where one address has several engines. */
 uint32_t engine_packet_dest_qpn(const struct engine_packet *pkt);
-/*
- * Take along what the packet names by reference, as far as the CPU reaches it, so that who receives it touches no memory of
- * its sender. `engine` is the sender. -ENOMEM.
- */
-int engine_packet_own_payload(struct engine *engine, struct engine_packet *pkt);
+uint32_t engine_packet_src_qpn(const struct engine_packet *pkt);
+/* As engine_packet_free(), by the thread of this engine. */
+void engine_packet_put(struct engine *engine, struct engine_packet *pkt);
+bool engine_packet_is_request(const struct engine_packet *pkt); /* else it answers one */
 /* For counters and fault injection by the owner: payload bytes carried, and a writable view when inline. */
 uint32_t engine_packet_payload_bytes(const struct engine_packet *pkt);
+
+/*
+ * Packets as bytes (packet-bytes.c), for another process or node. They name no memory of the sender. The reader believes none of
+ * them: what engine_packet_read() makes of any bytes, engine_input() takes. Bytes lie in one or two pieces.
+ */
+#define ENGINE_PACKET_MAX_BYTES (sizeof(uint64_t) * 15) /* besides the payload */
+
+struct engine_piece {
+	uint8_t *at;
+	size_t bytes;
+};
+
+/* How many bytes that are. -EOPNOTSUPP: the CPU does not reach its payload, or it is of an unreliable service. */
+int engine_packet_bytes(const struct engine_packet *pkt);
+/* As many bytes to the pieces, together as large. `source` stands for the sender's self_route; `engine` is the sender. */
+void engine_packet_write(struct engine *engine, const struct engine_packet *pkt, uint32_t source,
+			 const struct engine_piece to[2]);
+
+/* Packets for what is read: at most n at a time, of one thread. NULL: no memory. */
+struct packet_pool *engine_packets_new(unsigned int n);
+struct packet_pool *engine_packets_free(struct packet_pool *packets); /* those that are away free it */
+bool engine_packets_left(const struct packet_pool *packets);
+
+/*
+ * A packet of what engine_packet_write() wrote, or anybody else. A large payload stays where it is: the packet then refers to `mem`,
+ * in which these bytes begin at 0. The caller says where it came from before anything else is done with it. -ENOBUFS: all
+ * packets are away; -EBADMSG: these bytes are no packet.
+ */
+int engine_packet_read(struct packet_pool *packets, const struct engine_piece from[2], struct engine_mem *mem,
+		       uint32_t *ret_source, struct engine_packet **ret_pkt);
+void engine_packet_set_source(struct engine_packet *pkt, const void *source);
+
+/*
+ * A way that takes no more packets for now. QPs whose packets would go there wait without holding any; others go on.
+ * The owner has it, and answers with it when ops.jam asks.
+ */
+struct engine_jam {
+	struct list waiters;
+	bool has_answers; /* else requests */
+};
+
+void engine_jam_init(struct engine_jam *jam, bool has_answers);
+/* So many jams have waiters or are about to: while there are any, ops.jam is asked for each packet. */
+void engine_set_jams(struct engine *engine, unsigned int n);
+/* The way is free: some of the waiters try. Returns whether others are left; call it again when those have tried. */
+bool engine_jam_wake(struct engine_jam *jam);
 
 /* ---- fault points: tests show that a broken NIC is noticed ------------------------------------------------ */
 

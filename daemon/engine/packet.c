@@ -14,13 +14,6 @@
 #define POOL_PACKETS 1024u
 #define POOL_CLOSED ((struct engine_packet *)1)
 
-struct packet_pool {
-	struct engine_packet *packets;
-	unsigned int n_used;		/* packets[] behind it were never handed out, nor touched */
-	struct engine_packet *returned; /* atomic: stack by link.next, or POOL_CLOSED */
-	int32_t orphans;		/* atomic: packets still away when the engine went */
-};
-
 /* Nobody's, unless tenant_packet() made it somebody's. */
 static void uncharge(struct engine *engine, struct engine_packet *pkt)
 {
@@ -34,30 +27,34 @@ static void uncharge(struct engine *engine, struct engine_packet *pkt)
 		tenant_release(engine, tenant);
 }
 
-/* The stack reuses the link of a packet that is in no list. */
-static struct engine_packet *stack_next(const struct engine_packet *pkt)
-{
-	return (struct engine_packet *)(void *)pkt->link.next;
-}
-
 static void pool_free(struct packet_pool *pool)
 {
 	free(pool->packets);
 	free(pool);
 }
 
-int packet_pool_new(struct engine *engine)
+/* NULL: no memory. */
+struct packet_pool *packet_pool_alloc(unsigned int n_packets)
 {
 	struct packet_pool *pool = calloc(1, sizeof(*pool));
 
 	if (!pool)
-		return -ENOMEM;
-	pool->packets = aligned_alloc(64, POOL_PACKETS * sizeof(struct engine_packet));
+		return NULL;
+	/* bounded: by the callers, some thousand at most. */
+	pool->packets = aligned_alloc(64, (n_packets * sizeof(struct engine_packet) + 63) & ~(size_t)63);
 	if (!pool->packets) {
 		free(pool);
-		return -ENOMEM;
+		return NULL;
 	}
-	engine->pool = pool;
+	pool->n_packets = n_packets;
+	return pool;
+}
+
+int packet_pool_new(struct engine *engine)
+{
+	engine->pool = packet_pool_alloc(POOL_PACKETS);
+	if (!engine->pool)
+		return -ENOMEM;
 	engine->n_free_packets = POOL_PACKETS;
 	return 0;
 }
@@ -67,7 +64,7 @@ static unsigned int collect(struct engine *engine, struct engine_packet *stack)
 	unsigned int n = 0;
 
 	while (stack) {
-		struct engine_packet *next = stack_next(stack);
+		struct engine_packet *next = packet_stack_next(stack);
 
 		uncharge(engine, stack);
 		list_add_head(&engine->free_packets, &stack->link);
@@ -87,23 +84,31 @@ void packet_pool_collect(struct engine *engine)
 		collect(engine, __atomic_exchange_n(returned, NULL, __ATOMIC_ACQUIRE));
 }
 
+/* The stack of those that came back meanwhile: none will any more. */
+struct engine_packet *packet_pool_shut(struct packet_pool *pool)
+{
+	return __atomic_exchange_n(&pool->returned, POOL_CLOSED, __ATOMIC_ACQ_REL);
+}
+
+/* So many are away. Early returns have counted below zero; whoever brings the sum to zero is the last. */
+void packet_pool_leave(struct packet_pool *pool, unsigned int n_away)
+{
+	if (__atomic_add_fetch(&pool->orphans, (int32_t)n_away, __ATOMIC_ACQ_REL) == 0)
+		pool_free(pool);
+}
+
 void packet_pool_close(struct engine *engine)
 {
 	struct packet_pool *pool = engine->pool;
-	int32_t away;
 
 	if (!pool)
 		return;
-	engine->n_free_packets += collect(
-		engine, __atomic_exchange_n(&pool->returned, POOL_CLOSED, __ATOMIC_ACQ_REL));
-	away = (int32_t)(POOL_PACKETS - engine->n_free_packets);
-	/* Early returns have counted below zero; whoever brings the sum to zero is the last. */
-	if (__atomic_add_fetch(&pool->orphans, away, __ATOMIC_ACQ_REL) == 0)
-		pool_free(pool);
+	engine->n_free_packets += collect(engine, packet_pool_shut(pool));
+	packet_pool_leave(pool, POOL_PACKETS - engine->n_free_packets);
 	engine->pool = NULL;
 }
 
-static struct engine_packet *first_use(struct packet_pool *pool)
+struct engine_packet *packet_first_use(struct packet_pool *pool)
 {
 	struct engine_packet *pkt = &pool->packets[pool->n_used++];
 
@@ -129,7 +134,7 @@ struct engine_packet *packet_alloc(struct engine *engine, unsigned int reserve)
 	}
 	engine->n_free_packets--;
 	if (unlikely(list_empty(&engine->free_packets)))
-		return first_use(engine->pool);
+		return packet_first_use(engine->pool);
 	link = engine->free_packets.next;
 	list_del(link);
 	pkt = container_of(link, struct engine_packet, link);
@@ -217,59 +222,12 @@ uint32_t engine_packet_dest_qpn(const struct engine_packet *pkt)
 	return pkt->dest_qpn;
 }
 
-/* ---- payload that travels in the packet ----------------------------------------------------------------------------- */
-
-struct own_mem {
-	struct engine_mem base;
-	uint8_t data[];
-};
-
-static void *own_pointer(struct engine_mem *mem, uint64_t offset, size_t bytes)
+uint32_t engine_packet_src_qpn(const struct engine_packet *pkt)
 {
-	return container_of(mem, struct own_mem, base)->data + offset;
+	return pkt->src_qpn;
 }
 
-static void own_free(struct engine_mem *mem)
+void engine_packet_put(struct engine *engine, struct engine_packet *pkt)
 {
-	free(container_of(mem, struct own_mem, base));
-}
-
-static const struct engine_mem_ops own_ops = {.pointer = own_pointer, .free = own_free};
-
-static bool can_be_read(const struct engine_packet *pkt)
-{
-	for (uint32_t i = 0; i < pkt->n_segs; i++)
-		if (!span_pointer(&pkt->segs[i]))
-			return false;
-	return true;
-}
-
-static void gather(const struct engine_packet *pkt, uint8_t *to)
-{
-	for (uint32_t i = 0; i < pkt->n_segs; i++) {
-		copy_bytes(to, span_pointer(&pkt->segs[i]), pkt->segs[i].bytes);
-		to += pkt->segs[i].bytes;
-	}
-}
-
-int engine_packet_own_payload(struct engine *engine, struct engine_packet *pkt)
-{
-	struct mem_span span = {.bytes = pkt->payload_bytes};
-	struct own_mem *own;
-
-	if (!pkt->n_segs || !can_be_read(pkt))
-		return 0;
-	/* bounded: a packet's payload is at most a chunk. */
-	own = malloc(sizeof(*own) + pkt->payload_bytes);
-	if (!own)
-		return -ENOMEM;
-	engine_mem_init(&own->base, &own_ops, pkt->payload_bytes);
-	gather(pkt, own->data);
-	engine->moved_bytes += pkt->payload_bytes;
-	packet_drop_payload(pkt);
-	span.mem = &own->base;
-	pkt->segs[0] = span;
-	pkt->n_segs = 1;
-	pkt->payload_bytes = span.bytes;
-	return 0;
+	packet_put(engine, pkt);
 }

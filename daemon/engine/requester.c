@@ -226,6 +226,15 @@ static void lost(struct engine_qp *qp, uint32_t psn)
 #define BEHIND_PATIENCE_NSEC 60000000000ull
 
 /*
+ * An answer is here, and this side has not come to it; or the QP waits for packets or for its way, so it has not sent what the other
+ * side would answer, and could not send anything again.
+ */
+static bool is_behind_itself(const struct engine_qp *qp)
+{
+	return !list_empty(&qp->packet_link[PACKET_USE_REQUEST]) || !list_empty(&qp->req.rx) || qp->req.pkt;
+}
+
+/*
  * Has the other side not run since it could have answered? Then the timer runs on, for a while that grows: many QPs may wait for
  * one that does not run for long. For a minute in all: then each expiry spends a retry, until the peer has run.
  */
@@ -236,7 +245,8 @@ static bool peer_is_behind(struct engine_qp *qp)
 	uint64_t nsec;
 
 	if (!engine->ops.is_peer_behind || !qp->has_route ||
-	    !engine->ops.is_peer_behind(engine->owner, qp->route, qp->path.dest_qpn, &req->peer_stamp)) {
+	    (!is_behind_itself(qp) &&
+	     !engine->ops.is_peer_behind(engine->owner, qp->route, qp->path.dest_qpn, &req->peer_stamp))) {
 		req->behind_since_nsec = 0;
 		return false;
 	}

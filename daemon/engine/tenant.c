@@ -20,6 +20,7 @@
 /* A thread that lost its CPU within a turn: not the tenant's doing. */
 #define TURN_MOST_NSEC 50000u
 #define SHARE 2u /* packets a tenant may hold for each that is left */
+#define JAM_WAKES 16u /* QPs that try again at once when a way is free: each of them may fill it */
 
 static struct tenant *tenant_new(struct engine *engine, uint32_t pdn)
 {
@@ -153,13 +154,53 @@ static void await_packet(struct engine_qp *qp, enum packet_use use)
 		list_add_tail(&qp->engine->packet_waiters, &tenant->waiting_link);
 }
 
-/* NULL when the tenant has its share, or none are left for this use; then the QP waits in line. */
+/* The way to its peer takes nothing now: then the QP waits there. */
+static bool is_jammed(struct engine_qp *qp, enum packet_use use)
+{
+	struct engine *engine = qp->engine;
+	struct engine_jam *jam =
+		engine->ops.jam(engine->owner, qp->route, qp->path.dest_qpn, use == PACKET_USE_RESPONSE);
+
+	if (!jam)
+		return false;
+	if (list_empty(&qp->packet_link[use]))
+		list_add_tail(&jam->waiters, &qp->packet_link[use]);
+	return true;
+}
+
+void engine_jam_init(struct engine_jam *jam, bool has_answers)
+{
+	jam->has_answers = has_answers;
+	list_init(&jam->waiters);
+}
+
+void engine_set_jams(struct engine *engine, unsigned int n)
+{
+	engine->n_jams = n;
+}
+
+bool engine_jam_wake(struct engine_jam *jam)
+{
+	enum packet_use use = jam->has_answers ? PACKET_USE_RESPONSE : PACKET_USE_REQUEST;
+
+	for (unsigned int n = 0; n < JAM_WAKES && !list_empty(&jam->waiters); n++) {
+		struct engine_qp *qp = list_first_entry(&jam->waiters, struct engine_qp, packet_link[use]);
+
+		list_del(&qp->packet_link[use]);
+		qp_ready(qp);
+	}
+	return !list_empty(&jam->waiters);
+}
+
+/* NULL when the tenant has its share, or none are left for this use, or its way is jammed; then the QP waits in line. */
 struct engine_packet *tenant_packet(struct engine_qp *qp, enum packet_use use)
 {
 	struct engine *engine = qp->engine;
 	struct tenant *tenant = qp->tenant;
 	struct engine_packet *pkt;
 
+	if (unlikely(engine->n_jams) && is_jammed(qp, use))
+		return NULL;
 	if (unlikely(!allowance(engine, tenant, use))) {
 		packet_pool_collect(engine);
 		if (!allowance(engine, tenant, use)) {

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HARNESSES = ('config', 'decode', 'dispatch', 'engine', 'state', 'topology', 'wqe')
+HARNESSES = ('config', 'decode', 'dispatch', 'engine', 'packet', 'state', 'topology', 'wqe')
 
 # Files that hostile bytes meet first, and the share of lines that the saved inputs must reach. None: no share.
 GROUPS = {
@@ -23,6 +23,7 @@ GROUPS = {
     'dispatcher': (87, ['daemon/session/dispatch.c', 'daemon/session/handle-*.c', 'daemon/session/list-*.c',
                         'daemon/session/request.c']),
     'WQE parser': (90, ['kernels/host/wqe-parse.c', 'tests/mlx5sim/engine-extra/wqe-*.c']),
+    'packets as bytes': (90, ['daemon/engine/packet-bytes.c']),
     'engine': (85, ['daemon/engine/*.c', 'tests/mlx5sim/engine-extra/*.c']),
     'configuration': (40, ['daemon/settings/settings.c']),
     'saved state': (85, ['daemon/restart/state.c', 'daemon/restart/state-write.c']),
@@ -37,6 +38,7 @@ AIMS = {
     'decode': ['codec'],
     'dispatch': ['framing', 'dispatcher'],
     'engine': ['engine'],
+    'packet': ['packets as bytes'],
     'state': ['saved state'],
     'topology': ['topology files', 'assignment'],
     'wqe': ['WQE parser'],

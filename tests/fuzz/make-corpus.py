@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the seeds of fuzz-wqe, fuzz-engine, fuzz-config and fuzz-state: make-corpus.py tests/fuzz/corpus
+"""Writes the seeds of fuzz-wqe, fuzz-engine, fuzz-packet, fuzz-config and fuzz-state: make-corpus.py tests/fuzz/corpus
 
 Seeds have names that say what they are; what fuzzers found has other names, and is left alone.
 """
@@ -389,6 +389,63 @@ def indirect_seeds():
     yield "indirect-of-a-window", head() + window(1, 4, 0x100) + RUN + layout(0, part(1, 0, 0)) + RUN
 
 
+KINDS = {name: n for n, name in enumerate(("write", "send", "read", "atomic", "dc-close", "read-response", "atomic-response", "ack",
+                                           "nak"))}
+FIRST, LAST_ONE, IMM, SOLICITED, ACK_REQ, INVAL = 1, 2, 4, 8, 0x10, 0x20
+SERVICE_RC, SERVICE_UD, XRC_INI, DCI, DCT = 0, 2, 3, 5, 6
+RC_A, RC_B, DCI_A, DCT_B = range(4)
+
+
+def packet(kind, dest, src, psn=0, flags=FIRST | LAST_ONE | ACK_REQ, service=SERVICE_RC, payload=b"", atomic=None, words=None, nak=0, rnr=0, imm=0, rkey=1,
+           mtu=4096, raddr=64, length=None):
+    body = struct.pack("<8B8IQQ", KINDS[kind], flags, nak, rnr, service, 8 if atomic else 0, bool(atomic and atomic[0]), 0, dest, src, src & 1,
+                       psn, imm, len(payload), rkey, mtu, raddr, len(payload) if length is None else length)
+    body += struct.pack("<5Q", *atomic[1:]) if atomic else b""
+    body += struct.pack("<3Q", *words) if words else b""
+    body += payload
+    return struct.pack("<H", len(body)) + body
+
+
+def packet_seeds():
+    add, swap = (0, 5, 0, ~0 & 2**64 - 1, 0, 0), (1, 5, 0, ~0 & 2**64 - 1, ~0 & 2**64 - 1, 0)
+    dc = (0x77, 1, 0xfffff0)
+    write = packet("write", RC_B, RC_A, payload=b"x" * 100)
+    yield "write", write
+    yield "write-again", write * 3
+    yield "write-large", packet("write", RC_B, RC_A, payload=b"y" * 3000)
+    yield "write-of-two-packets", packet("write", RC_B, RC_A, flags=FIRST, payload=b"a" * 2000, length=3000) + \
+        packet("write", RC_B, RC_A, psn=1, flags=LAST_ONE | IMM, payload=b"b" * 1000, imm=7)
+    yield "write-that-ends-early", packet("write", RC_B, RC_A, flags=FIRST, payload=b"a" * 200, length=3000) + write
+    yield "write-without-right", packet("write", RC_B, RC_A, payload=b"a" * 8, rkey=2)
+    yield "send", packet("send", RC_B, RC_A, payload=b"hello", flags=FIRST | LAST_ONE | IMM | SOLICITED)
+    yield "send-twice-with-one-receive", packet("send", RC_B, RC_A, payload=b"hello") + packet("send", RC_B, RC_A, psn=1, payload=b"again")
+    yield "send-with-invalidate", packet("send", RC_B, RC_A, flags=FIRST | LAST_ONE | INVAL, imm=1)
+    yield "read", packet("read", RC_B, RC_A, length=6000) + packet("read", RC_B, RC_A, length=6000)
+    yield "read-chunk-no-power", packet("read", RC_B, RC_A, length=6000, mtu=4095)
+    yield "atomics", packet("atomic", RC_B, RC_A, atomic=add) + packet("atomic", RC_B, RC_A, psn=1, atomic=swap)
+    yield "gap", packet("write", RC_B, RC_A, psn=9, payload=b"z")
+    yield "answers", packet("ack", RC_A, RC_B, psn=1) + packet("read-response", RC_A, RC_B, psn=2, flags=LAST_ONE, payload=b"r" * 64) + \
+        packet("atomic-response", RC_A, RC_B, psn=3, flags=LAST_ONE, payload=b"8" * 8)
+    yield "answer-too-long", packet("ack", RC_A, RC_B, psn=1) + packet("read-response", RC_A, RC_B, psn=2, flags=LAST_ONE, payload=b"r" * 65)
+    for nak in range(6):
+        yield f"nak-{nak}", packet("nak", RC_A, RC_B, nak=nak, rnr=31)
+    yield "nak-unknown", packet("nak", RC_A, RC_B, nak=6)
+    yield "dc-write", packet("write", DCT_B, DCI_A, service=DCI, words=dc, payload=b"d" * 30)
+    yield "dc-atomic", packet("atomic", DCT_B, DCI_A, service=DCI, words=dc, atomic=add)
+    yield "dc-close", packet("write", DCT_B, DCI_A, service=DCI, words=dc) + packet("dc-close", DCT_B, DCI_A, service=DCI, words=dc)
+    yield "dc-from-another-sender", packet("write", DCT_B, RC_B, service=DCI, words=dc, payload=b"d" * 30)
+    yield "dc-ack", packet("ack", DCI_A, DCT_B, service=DCT, words=dc)
+    yield "dc-number-too-large", packet("write", DCT_B, DCI_A, service=DCI, words=(0x77, 1, 1 << 24))
+    yield "xrc", packet("write", RC_B, RC_A, service=XRC_INI, words=(0, 0, 5))
+    yield "unknown-flags", packet("write", RC_B, RC_A, flags=0x40)
+    yield "unknown-kind", struct.pack("<H", 56) + bytes([9]) + bytes(55)
+    yield "datagram", packet("send", RC_B, RC_A, service=SERVICE_UD)
+    yield "cut-short", write[:40]
+    yield "length-too-large", packet("write", RC_B, RC_A, length=(1 << 31) + 1)
+    yield "longer-than-its-bytes", write[:-1]
+    yield "nobody", packet("write", 0xffffff, 0xffffff, payload=b"w")
+
+
 def config_seeds():
     yield "empty", b""
     yield "comments", b"# nothing\n\n   # more\n"
@@ -468,8 +525,8 @@ def state_seeds():
 def main():
     root = pathlib.Path(sys.argv[1])
     for folder, seeds in (("wqe", wqe_seeds), ("wqe", layout_seeds), ("engine", engine_seeds), ("engine", window_seeds), ("engine", indirect_seeds),
-                          ("engine", unreliable_seeds), ("engine", stream_seeds), ("engine", xrc_seeds), ("engine", ledger_seeds), ("config", config_seeds),
-                          ("state", state_seeds)):
+                          ("engine", unreliable_seeds), ("engine", stream_seeds), ("engine", xrc_seeds), ("engine", ledger_seeds), ("packet", packet_seeds),
+                          ("config", config_seeds), ("state", state_seeds)):
         (root / folder).mkdir(parents=True, exist_ok=True)
         for name, data in seeds():
             (root / folder / name).write_bytes(data)

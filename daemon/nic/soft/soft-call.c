@@ -25,7 +25,7 @@
 
 static void hand_over(struct soft_exec *exec, struct soft_call *call, uint32_t refs)
 {
-	assert_bug(__atomic_load_n(&exec->lane->running, __ATOMIC_ACQUIRE));
+	assert_bug(__atomic_load_n(&exec->lane->shared->running, __ATOMIC_ACQUIRE));
 	sem_init(&call->done, 0, 0);
 	call->result = 0;
 	call->refs = refs;
@@ -55,7 +55,7 @@ static bool call_unref(struct soft_call *call)
 
 static uint32_t turns_of(const struct soft_exec *exec)
 {
-	return __atomic_load_n(&exec->lane->turns, __ATOMIC_ACQUIRE) + 1;
+	return __atomic_load_n(&exec->lane->shared->turns, __ATOMIC_ACQUIRE) + 1;
 }
 
 /* Somebody has waited so long in vain, and it has not moved since. */

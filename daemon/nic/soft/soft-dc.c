@@ -54,7 +54,7 @@ int soft_dc_source_gid(void *owner, const void *source, uint8_t ret_gid[16])
 
 	if (r < 0)
 		return r;
-	memcpy(ret_gid, port->gid, sizeof(port->gid));
+	memcpy(ret_gid, port->shared->gid, sizeof(port->shared->gid));
 	soft_port_unref(port);
 	return 0;
 }
@@ -160,6 +160,11 @@ static int resolve_one(const struct soft_ctx *ctx, const struct nic_addr *addr, 
 	return 0;
 }
 
+static const struct nic_addr *peer_addr(const void *addrs, unsigned int i)
+{
+	return &((const struct nic_addr *)addrs)[i];
+}
+
 int soft_resolve(struct nic_ctx *base, unsigned int n, const struct nic_addr *addrs, uint8_t traffic_class,
 		 struct nic_dc_peer *ret_peers, unsigned int *ret_n_done)
 {
@@ -167,6 +172,7 @@ int soft_resolve(struct nic_ctx *base, unsigned int n, const struct nic_addr *ad
 	unsigned int n_done = 0;
 	int r = 0;
 
+	soft_foreign_expect(ctx->exec, n, peer_addr, addrs);
 	for (; r == 0 && n_done < n; n_done += r == 0)
 		r = resolve_one(ctx, &addrs[n_done], traffic_class, &ret_peers[n_done]);
 	*ret_n_done = n_done;

@@ -98,7 +98,7 @@ void soft_event(struct soft_exec *exec, const struct engine_event *ev)
 
 	switch (ev->kind) {
 	case ENGINE_EVENT_QP_ERROR:
-		qp = soft_numbers_find(&nic->port->qpns, exec->index, ev->number);
+		qp = soft_names_find(&exec->qpns, ev->number);
 		if (!qp || qp->queues->ctx->page.is_silent)
 			return;
 		out.kind = NIC_EVENT_QP_ERROR;
@@ -106,7 +106,7 @@ void soft_event(struct soft_exec *exec, const struct engine_event *ev)
 		soft_qp_tell_error(qp, ev->syndrome ? ev->syndrome : SHMD_SYNDROME_WR_FLUSH_ERR);
 		break;
 	case ENGINE_EVENT_CQ_OVERRUN:
-		cq = soft_numbers_find(&nic->cqns, exec->index, ev->number);
+		cq = soft_names_find(&exec->cqns, ev->number);
 		if (!cq || cq->queues->ctx->page.is_silent)
 			return;
 		out.kind = NIC_EVENT_CQ_ERROR;

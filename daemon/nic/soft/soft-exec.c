@@ -30,8 +30,11 @@ static void exec_deinit(struct soft_exec *exec)
 	exec->engine = engine_free(exec->engine);
 	if (exec->lane) {
 		soft_thread_drop_packets(exec);
+		soft_foreign_deinit(exec);
 		soft_calls_drop(exec);
 	}
+	soft_names_deinit(&exec->qpns);
+	soft_names_deinit(&exec->cqns);
 	soft_page_deinit(exec);
 }
 
@@ -60,34 +63,26 @@ static struct soft_exec *exec_alloc(struct soft_nic *nic, unsigned int index, ui
 	return exec;
 }
 
-/* The first one of a NIC brings its tables. */
-static int start_numbers(struct soft_nic *nic)
-{
-	int r = nic->port->qpns.slots ? 0 : soft_numbers_init(&nic->port->qpns);
-
-	if (r == 0 && !nic->cqns.slots)
-		r = soft_numbers_init(&nic->cqns);
-	return r;
-}
-
 /* To an executor of several users, each one's others are strangers. */
 static void set_lane_uid(struct soft_exec *exec)
 {
-	__atomic_store_n(&exec->lane->uid, exec->is_shared ? SOFT_UID_SEVERAL : exec->uid, __ATOMIC_RELAXED);
+	__atomic_store_n(&exec->lane->shared->uid, exec->is_shared ? SOFT_UID_SEVERAL : exec->uid, __ATOMIC_RELAXED);
 }
 
 /* page_fd: of a former process, or -1. */
 static int exec_start(struct soft_exec *exec, int page_fd)
 {
-	int r = start_numbers(exec->nic);
+	int r = soft_port_lane(exec->nic->port, exec->index, &exec->lane);
 
 	if (r == 0)
-		r = soft_port_lane(exec->nic->port, exec->index, &exec->lane);
+		r = soft_foreign_init(exec);
 	if (r < 0)
 		return r;
+	soft_names_init(&exec->qpns, &exec->nic->port->shared->qpns, exec->index);
+	soft_names_init(&exec->cqns, &exec->nic->port->shared->cqns, exec->index);
 	set_lane_uid(exec);
-	exec->n_turns = exec->lane->turns;
-	exec->n_downs = __atomic_load_n(&exec->nic->port->n_downs, __ATOMIC_RELAXED);
+	exec->n_turns = exec->lane->shared->turns;
+	exec->n_downs = __atomic_load_n(&exec->nic->port->shared->n_downs, __ATOMIC_RELAXED);
 	exec->resting = page_fd >= 0;
 	r = page_fd < 0 ? soft_page_make(exec) : soft_page_adopt(exec, page_fd);
 	if (r == 0)
@@ -171,7 +166,7 @@ static void exec_stop(struct soft_exec *exec)
 	doorbell_poll_stop(&exec->poll);
 	assert_bug(list_empty(&exec->poll.pages));
 	/* From here on packets go nowhere; what slips through is freed with the port. */
-	__atomic_store_n(&exec->lane->running, false, __ATOMIC_RELEASE);
+	__atomic_store_n(&exec->lane->shared->running, false, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&nic->lock);
 	count_rest(exec);
 	pthread_mutex_unlock(&nic->lock);

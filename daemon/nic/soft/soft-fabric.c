@@ -7,8 +7,9 @@
  * sleeper at the stacks after it set `asleep`, all sequentially consistent: one of the two sees the other, and
  * the eventfd is written only for a thread that sleeps.
  *
- * Ports are reference counted: by their NIC and by each route of a connected QP. A packet goes to the executor that has its QP
- * at that moment. A packet in the lane of an executor that ends finds no QP with the next one, or is freed with the port.
+ * Ports are reference counted: by their NIC, by each route of a connected QP and by each end of a channel. A packet goes to the
+ * executor that has its QP at that moment. A packet in the lane of an executor that ends finds no QP with the next one, or is freed
+ * with the port.
  */
 #include "daemon/nic/soft/soft.h"
 
@@ -26,6 +27,10 @@ struct soft_fabric *soft_fabric_new(void)
 
 	if (!fabric)
 		return NULL;
+	if (soft_shared_new(&fabric->shared, &fabric->shared_fd) < 0) {
+		free(fabric);
+		return NULL;
+	}
 	fabric->refs = 1;
 	pthread_mutex_init(&fabric->lock, NULL);
 	return fabric;
@@ -49,25 +54,53 @@ struct soft_fabric *soft_fabric_unref(struct soft_fabric *fabric)
 	refs = --fabric->refs;
 	pthread_mutex_unlock(&fabric->lock);
 	if (refs == 0) {
+		soft_ends_reap(fabric);
+		soft_shared_unmap(fabric->shared);
+		safe_close(fabric->shared_fd);
 		pthread_mutex_destroy(&fabric->lock);
 		free(fabric);
 	}
 	return NULL;
 }
 
-int soft_fabric_add(struct soft_fabric *fabric, struct soft_port *port)
+/* Under the lock. A place is free when nobody goes by the port that had it. */
+static int add_locked(struct soft_fabric *fabric, struct soft_port *port, const uint8_t gid[16])
 {
-	int r = -ENOSPC;
+	uint16_t id = 0;
 
+	while (id < SOFT_MAX_NICS && __atomic_load_n(&fabric->shared->ports[id].present, __ATOMIC_ACQUIRE))
+		id++;
+	if (id == SOFT_MAX_NICS)
+		return -ENOSPC;
+	port->id = id;
+	port->shared = &fabric->shared->ports[id];
+	port->shared->down = 0;
+	memcpy(port->shared->gid, gid, sizeof(port->shared->gid));
+	if (soft_shared_numbers_init(&port->shared->qpns) < 0 || soft_shared_numbers_init(&port->shared->cqns) < 0)
+		return -EIO;
+	__atomic_store_n(&port->shared->present, 1, __ATOMIC_RELEASE);
+	fabric->ports[id] = port;
+	return 0;
+}
+
+int soft_fabric_add(struct soft_fabric *fabric, const uint8_t gid[16], struct soft_port **ret_port)
+{
+	struct soft_port *port = calloc(1, sizeof(*port));
+	int r;
+
+	if (!port)
+		return -ENOMEM;
+	port->refs = 1;
 	pthread_mutex_lock(&fabric->lock);
-	for (unsigned int i = 0; i < SOFT_MAX_NICS && r < 0; i++) {
-		if (fabric->ports[i])
-			continue;
-		fabric->ports[i] = port;
-		r = 0;
-	}
+	r = add_locked(fabric, port, gid);
 	pthread_mutex_unlock(&fabric->lock);
-	return r;
+	if (r < 0) {
+		free(port);
+		return r;
+	}
+	port->fabric = soft_fabric_ref(fabric);
+	*ret_port = port;
+	return 0;
 }
 
 void soft_fabric_remove(struct soft_fabric *fabric, struct soft_port *port)
@@ -96,13 +129,30 @@ int soft_fabric_find_port(struct soft_fabric *fabric, const void *claimed, struc
 	return 0;
 }
 
+int soft_fabric_find_id(struct soft_fabric *fabric, uint32_t id, struct soft_port **ret_port)
+{
+	struct soft_port *found;
+
+	if (id >= SOFT_MAX_NICS)
+		return -EHOSTUNREACH;
+	pthread_mutex_lock(&fabric->lock);
+	found = fabric->ports[id];
+	if (found)
+		__atomic_fetch_add(&found->refs, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&fabric->lock);
+	if (!found)
+		return -EHOSTUNREACH;
+	*ret_port = found;
+	return 0;
+}
+
 int soft_fabric_find(struct soft_fabric *fabric, const uint8_t gid[16], struct soft_port **ret_port)
 {
 	struct soft_port *found = NULL;
 
 	pthread_mutex_lock(&fabric->lock);
 	for (unsigned int i = 0; i < SOFT_MAX_NICS && !found; i++)
-		if (fabric->ports[i] && memcmp(fabric->ports[i]->gid, gid, 16) == 0)
+		if (fabric->ports[i] && memcmp(fabric->ports[i]->shared->gid, gid, 16) == 0)
 			found = fabric->ports[i];
 	if (found)
 		__atomic_fetch_add(&found->refs, 1, __ATOMIC_RELAXED);
@@ -116,7 +166,7 @@ int soft_fabric_find(struct soft_fabric *fabric, const uint8_t gid[16], struct s
 static int check_gids(const struct soft_fabric *fabric, unsigned int n, const uint8_t (*gids)[16])
 {
 	for (unsigned int i = 0; i < n && i < SOFT_MAX_NICS; i++)
-		if (fabric->ports[i] && fabric->ports[i]->settled && memcmp(fabric->ports[i]->gid, gids[i], 16) != 0)
+		if (fabric->ports[i] && fabric->ports[i]->settled && memcmp(fabric->ports[i]->shared->gid, gids[i], 16) != 0)
 			return -EXDEV;
 	return 0;
 }
@@ -130,7 +180,7 @@ int soft_fabric_adopt(struct soft_fabric *fabric, unsigned int n, const uint8_t 
 	for (unsigned int i = 0; r == 0 && i < n && i < SOFT_MAX_NICS; i++) {
 		if (!fabric->ports[i] || fabric->ports[i]->settled)
 			continue;
-		memcpy(fabric->ports[i]->gid, gids[i], 16);
+		memcpy(fabric->ports[i]->shared->gid, gids[i], 16);
 		fabric->ports[i]->settled = true;
 	}
 	pthread_mutex_unlock(&fabric->lock);
@@ -150,7 +200,7 @@ unsigned int soft_fabric_gids(struct soft_fabric *fabric, uint8_t (*ret_gids)[16
 
 	pthread_mutex_lock(&fabric->lock);
 	for (; n < SOFT_MAX_NICS && fabric->ports[n]; n++)
-		memcpy(ret_gids[n], fabric->ports[n]->gid, 16);
+		memcpy(ret_gids[n], fabric->ports[n]->shared->gid, 16);
 	pthread_mutex_unlock(&fabric->lock);
 	return n;
 }
@@ -159,7 +209,7 @@ void soft_ports_get(struct soft_fabric *fabric, uint8_t (*ret_gids)[16], bool *r
 {
 	pthread_mutex_lock(&fabric->lock);
 	for (unsigned int n = 0; n < SOFT_MAX_NICS && fabric->ports[n]; n++) {
-		memcpy(ret_gids[n], fabric->ports[n]->gid, 16);
+		memcpy(ret_gids[n], fabric->ports[n]->shared->gid, 16);
 		ret_settled[n] = fabric->ports[n]->settled;
 		ret_down[n] = soft_port_is_down(fabric->ports[n]);
 	}
@@ -169,21 +219,10 @@ void soft_ports_get(struct soft_fabric *fabric, uint8_t (*ret_gids)[16], bool *r
 /* The GID is a prefix and the MAC as EUI-64. */
 void soft_port_mac(const struct soft_port *port, uint8_t ret_mac[6])
 {
-	ret_mac[0] = port->gid[8] ^ 0x02;
-	ret_mac[1] = port->gid[9];
-	ret_mac[2] = port->gid[10];
-	memcpy(ret_mac + 3, port->gid + 13, 3);
-}
-
-struct soft_port *soft_port_new(const uint8_t gid[16])
-{
-	struct soft_port *port = calloc(1, sizeof(*port));
-
-	if (!port)
-		return NULL;
-	port->refs = 1;
-	memcpy(port->gid, gid, sizeof(port->gid));
-	return port;
+	ret_mac[0] = port->shared->gid[8] ^ 0x02;
+	ret_mac[1] = port->shared->gid[9];
+	ret_mac[2] = port->shared->gid[10];
+	memcpy(ret_mac + 3, port->shared->gid + 13, 3);
 }
 
 struct soft_port *soft_port_unref(struct soft_port *port)
@@ -192,14 +231,15 @@ struct soft_port *soft_port_unref(struct soft_port *port)
 		return NULL;
 	for (unsigned int i = 0; i < SOFT_MAX_EXECS; i++)
 		soft_lane_free(port->lanes[i]);
-	soft_numbers_deinit(&port->qpns);
+	__atomic_store_n(&port->shared->present, 0, __ATOMIC_RELEASE);
+	soft_fabric_unref(port->fabric);
 	free(port);
 	return NULL;
 }
 
 bool soft_port_is_down(const struct soft_port *port)
 {
-	return __atomic_load_n(&port->down, __ATOMIC_RELAXED);
+	return __atomic_load_n(&port->shared->down, __ATOMIC_RELAXED);
 }
 
 int soft_port_lane(struct soft_port *port, unsigned int exec, struct soft_lane **ret_lane)
@@ -207,9 +247,11 @@ int soft_port_lane(struct soft_port *port, unsigned int exec, struct soft_lane *
 	struct soft_lane *lane = port->lanes[exec];
 
 	if (!lane) {
-		lane = soft_lane_new();
+		lane = soft_lane_new(&port->shared->lanes[exec]);
 		if (!lane)
 			return -errno;
+		lane->port = port->id;
+		lane->exec = (uint16_t)exec;
 		__atomic_store_n(&port->lanes[exec], lane, __ATOMIC_RELEASE);
 	}
 	*ret_lane = lane;
@@ -218,21 +260,20 @@ int soft_port_lane(struct soft_port *port, unsigned int exec, struct soft_lane *
 
 struct soft_lane *soft_port_find_lane(const struct soft_port *port, uint32_t qpn)
 {
-	int exec = soft_numbers_exec(&port->qpns, qpn);
+	int exec = soft_shared_number_exec(&port->shared->qpns, qpn);
 
 	return exec < 0 ? NULL : __atomic_load_n(&port->lanes[exec], __ATOMIC_ACQUIRE);
 }
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------------- */
 
-/* errno says why not. */
-struct soft_lane *soft_lane_new(void)
+struct soft_lane *soft_lane_new(struct soft_shared_lane *shared)
 {
-	struct soft_lane *lane = aligned_alloc(_Alignof(struct soft_lane), sizeof(*lane));
+	struct soft_lane *lane = calloc(1, sizeof(*lane));
 
 	if (!lane)
 		return NULL;
-	memset(lane, 0, sizeof(*lane));
+	lane->shared = shared;
 	lane->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (lane->wake_fd >= 0)
 		return lane;
@@ -254,6 +295,7 @@ struct soft_lane *soft_lane_free(struct soft_lane *lane)
 		list_del(link);
 		engine_packet_free(engine_packet_from_link(link));
 	}
+	soft_ends_forget(lane);
 	assert_bug(!lane->calls);
 	safe_close(lane->wake_fd);
 	free(lane);
@@ -289,8 +331,19 @@ bool soft_lane_take(struct list **stack, struct list *items)
 	return true;
 }
 
+static void write_wake(struct soft_lane *lane)
+{
+	doorbell_wake(lane->wake_fd);
+}
+
 void soft_lane_wake(struct soft_lane *lane)
 {
-	if (__atomic_load_n(&lane->asleep, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&lane->asleep, 0, __ATOMIC_SEQ_CST))
-		doorbell_wake(lane->wake_fd);
+	if (soft_shared_lane_must_wake(lane->shared))
+		write_wake(lane);
+}
+
+void soft_lane_ring(struct soft_lane *lane)
+{
+	if (soft_shared_lane_ring(lane->shared))
+		write_wake(lane);
 }

@@ -41,7 +41,7 @@ static int soft_query(struct nic *base, struct nic_info *ret_info)
 	};
 
 	memcpy(info.name, nic->base.name, sizeof(info.name));
-	memcpy(info.gid, nic->port->gid, sizeof(info.gid));
+	memcpy(info.gid, nic->port->shared->gid, sizeof(info.gid));
 	soft_port_mac(nic->port, info.mac);
 	*ret_info = info;
 	return 0;
@@ -141,7 +141,6 @@ static struct nic *soft_close(struct nic *base)
 	nic->fabric = soft_fabric_unref(nic->fabric);
 	safe_close(nic->base.event_fd);
 	soft_events_deinit(&nic->events);
-	soft_numbers_deinit(&nic->cqns);
 	pthread_mutex_destroy(&nic->lock);
 	pthread_mutex_destroy(&nic->start_lock);
 	free(nic);
@@ -173,15 +172,13 @@ static int set_address(struct soft_nic *nic, const uint8_t prefix[8], const stru
 
 	if (r < 0)
 		return r;
-	nic->port = soft_port_new(identity ? identity->gids[nic->index] : gid);
-	if (!nic->port)
-		return -ENOMEM;
-	if (identity) {
+	r = soft_fabric_add(nic->fabric, identity ? identity->gids[nic->index] : gid, &nic->port);
+	if (r == 0 && identity) {
 		nic->port->settled = identity->is_settled[nic->index];
-		nic->port->down = identity->is_down[nic->index];
+		nic->port->shared->down = identity->is_down[nic->index];
 		nic->killed_pid = identity->killed_pid;
 	}
-	return soft_fabric_add(nic->fabric, nic->port);
+	return r;
 }
 
 static struct soft_nic *nic_alloc(const struct nic_soft_attr *attr, struct soft_fabric *fabric)

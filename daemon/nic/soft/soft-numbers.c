@@ -6,171 +6,186 @@
  * upper 8 a generation that moves on whenever the slots have gone round, so a packet for a QP that is gone
  * meets no new one. Both start at random, or behind the newest number of a former process.
  *
- * A number is found without a lock: an executor looks up its own numbers, which nobody else adds or removes, and others ask
- * only which executor has one. The lock is for choosing numbers.
+ * The table is shared by the executors of a NIC and has no lock: one compare-and-swap takes a slot, with number and executor in
+ * one word. An executor that is killed leaves slots taken, and soft_shared_numbers_drop() frees them. Only the executor knows which
+ * object has a number (struct soft_names).
  */
 #include "daemon/nic/soft/soft.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 
 #include "proto/base/assert.h"
 
-#define NUMBERS_SLOTS 65536u
-#define NUMBERS_SLOT_MASK (NUMBERS_SLOTS - 1)
-#define NUMBERS_GENERATION_SHIFT 16
-#define NUMBERS_GENERATIONS 0xfeu
+#define SLOT_MASK (SOFT_NUMBER_SLOTS - 1)
+#define GENERATION_SHIFT 16
+#define GENERATIONS 0xfeu
+#define PLACES (GENERATIONS * SOFT_NUMBER_SLOTS)
+#define EXEC_BITS 8
 
-_Static_assert(SOFT_MAX_QPS <= NUMBERS_SLOTS && SOFT_MAX_CQS <= NUMBERS_SLOTS, "a slot for each");
+_Static_assert(SOFT_MAX_QPS <= SOFT_NUMBER_SLOTS && SOFT_MAX_CQS <= SOFT_NUMBER_SLOTS, "a slot for each");
 
-int soft_numbers_init(struct soft_numbers *numbers)
+int soft_shared_numbers_init(struct soft_shared_numbers *numbers)
 {
-	struct soft_number *slots;
 	uint32_t seed;
 
 	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		return -EIO;
-	slots = calloc(NUMBERS_SLOTS, sizeof(*slots));
-	if (!slots)
-		return -ENOMEM;
-	pthread_mutex_init(&numbers->lock, NULL);
-	numbers->next_slot = seed & NUMBERS_SLOT_MASK;
-	numbers->generation = 1 + (seed >> 16) % NUMBERS_GENERATIONS;
-	numbers->n_used = 0;
-	numbers->goes_on = false;
-	__atomic_store_n(&numbers->slots, slots, __ATOMIC_RELEASE);
+	__atomic_store_n(&numbers->next, seed % PLACES, __ATOMIC_RELEASE);
 	return 0;
 }
 
-void soft_numbers_deinit(struct soft_numbers *numbers)
+/* Numbers are given out in a circle. */
+static uint32_t number_at(uint32_t place)
 {
-	if (numbers->slots)
-		pthread_mutex_destroy(&numbers->lock);
-	free(numbers->slots);
-	memset(numbers, 0, sizeof(*numbers));
+	return (1 + place / SOFT_NUMBER_SLOTS) << GENERATION_SHIFT | (place & SLOT_MASK);
 }
 
-static struct soft_number *next_slot(struct soft_numbers *numbers, uint32_t *ret_number)
+static uint32_t place_of(uint32_t number)
 {
-	uint32_t slot = numbers->next_slot;
-
-	*ret_number = numbers->generation << NUMBERS_GENERATION_SHIFT | slot;
-	numbers->next_slot = (slot + 1) & NUMBERS_SLOT_MASK;
-	if (numbers->next_slot == 0)
-		numbers->generation = 1 + numbers->generation % NUMBERS_GENERATIONS;
-	return &numbers->slots[slot];
+	return ((number >> GENERATION_SHIFT) - 1) * SOFT_NUMBER_SLOTS + (number & SLOT_MASK);
 }
 
-static void fill(struct soft_number *slot, uint32_t exec, uint32_t number, void *object)
+/* The next place, which is this caller's alone. */
+static uint32_t take_place(struct soft_shared_numbers *numbers)
 {
-	slot->object = object;
-	__atomic_store_n(&slot->exec, exec, __ATOMIC_RELAXED);
-	__atomic_store_n(&slot->number, number, __ATOMIC_RELEASE);
-}
+	uint32_t next = __atomic_load_n(&numbers->next, __ATOMIC_RELAXED), after;
 
-static int alloc_locked(struct soft_numbers *numbers, uint32_t exec, void *object, uint32_t *ret_number)
-{
-	struct soft_number *slot;
-	uint32_t number;
-
-	if (numbers->n_used == NUMBERS_SLOTS)
-		return -ENOSPC;
 	do {
-		slot = next_slot(numbers, &number);
-	} while (slot->number);
-	fill(slot, exec, number, object);
-	numbers->n_used++;
-	*ret_number = number;
-	return 0;
+		after = ((next & ~SOFT_NUMBERS_GOES_ON) + 1) % PLACES | (next & SOFT_NUMBERS_GOES_ON);
+	} while (!__atomic_compare_exchange_n(&numbers->next, &next, after, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	return next & ~SOFT_NUMBERS_GOES_ON;
 }
 
-int soft_numbers_alloc(struct soft_numbers *numbers, uint32_t exec, void *object, uint32_t *ret_number)
+static bool take_slot(struct soft_shared_numbers *numbers, uint32_t exec, uint32_t number)
 {
-	int r;
+	uint32_t free_slot = 0;
 
-	pthread_mutex_lock(&numbers->lock);
-	r = alloc_locked(numbers, exec, object, ret_number);
-	pthread_mutex_unlock(&numbers->lock);
-	return r;
+	return __atomic_compare_exchange_n(&numbers->slots[number & SLOT_MASK], &free_slot, number << EXEC_BITS | exec,
+					   false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
-/* Where a number lies in the order in which they are given out, which is a circle. */
-static uint32_t place_of(uint32_t generation, uint32_t slot)
+int soft_shared_number_alloc(struct soft_shared_numbers *numbers, uint32_t exec, uint32_t *ret_number)
 {
-	return (generation - 1) * NUMBERS_SLOTS + slot;
+	for (uint32_t i = 0; i < SOFT_NUMBER_SLOTS; i++) {
+		uint32_t number = number_at(take_place(numbers));
+
+		if (!take_slot(numbers, exec, number))
+			continue;
+		*ret_number = number;
+		return 0;
+	}
+	return -ENOSPC;
 }
 
 /* New numbers come behind this one, and behind all others that were reserved. */
-static void go_on_behind(struct soft_numbers *numbers, uint32_t number)
+static void go_on_behind(struct soft_shared_numbers *numbers, uint32_t number)
 {
-	const uint32_t n_places = NUMBERS_GENERATIONS * NUMBERS_SLOTS;
-	uint32_t behind = place_of(number >> NUMBERS_GENERATION_SHIFT, number & NUMBERS_SLOT_MASK) + 1;
-	uint32_t at = place_of(numbers->generation, numbers->next_slot);
+	uint32_t behind = (place_of(number) + 1) % PLACES;
+	uint32_t next = __atomic_load_n(&numbers->next, __ATOMIC_RELAXED);
 
-	behind %= n_places;
-	if (numbers->goes_on && (behind + n_places - at) % n_places > n_places / 2)
-		return;
-	numbers->goes_on = true;
-	numbers->generation = 1 + behind / NUMBERS_SLOTS;
-	numbers->next_slot = behind & NUMBERS_SLOT_MASK;
+	do {
+		uint32_t at = next & ~SOFT_NUMBERS_GOES_ON;
+
+		if ((next & SOFT_NUMBERS_GOES_ON) && (behind + PLACES - at) % PLACES > PLACES / 2)
+			return;
+	} while (!__atomic_compare_exchange_n(&numbers->next, &next, behind | SOFT_NUMBERS_GOES_ON, true,
+					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 }
 
-static int reserve_locked(struct soft_numbers *numbers, uint32_t exec, uint32_t number, void *object)
+int soft_shared_number_reserve(struct soft_shared_numbers *numbers, uint32_t exec, uint32_t number)
 {
-	struct soft_number *slot = &numbers->slots[number & NUMBERS_SLOT_MASK];
+	uint32_t generation = number >> GENERATION_SHIFT;
 
-	if (slot->number)
+	if (generation < 1 || generation > GENERATIONS)
+		return -EINVAL;
+	if (!take_slot(numbers, exec, number))
 		return -EEXIST;
-	fill(slot, exec, number, object);
-	numbers->n_used++;
 	go_on_behind(numbers, number);
 	return 0;
 }
 
-int soft_numbers_reserve(struct soft_numbers *numbers, uint32_t exec, uint32_t number, void *object)
+void soft_shared_number_dealloc(struct soft_shared_numbers *numbers, uint32_t exec, uint32_t number)
 {
-	uint32_t generation = number >> NUMBERS_GENERATION_SHIFT;
-	int r;
+	uint32_t *slot = &numbers->slots[number & SLOT_MASK];
 
-	if (generation < 1 || generation > NUMBERS_GENERATIONS)
-		return -EINVAL;
-	pthread_mutex_lock(&numbers->lock);
-	r = reserve_locked(numbers, exec, number, object);
-	pthread_mutex_unlock(&numbers->lock);
+	assert_bug(__atomic_load_n(slot, __ATOMIC_RELAXED) == (number << EXEC_BITS | exec));
+	__atomic_store_n(slot, 0, __ATOMIC_RELEASE);
+}
+
+int soft_shared_number_exec(const struct soft_shared_numbers *numbers, uint32_t number)
+{
+	uint32_t slot = __atomic_load_n(&numbers->slots[number & SLOT_MASK], __ATOMIC_ACQUIRE);
+
+	if (number == 0 || slot >> EXEC_BITS != number)
+		return -1;
+	return (int)(slot & (SOFT_MAX_EXECS - 1));
+}
+
+unsigned int soft_shared_numbers_drop(struct soft_shared_numbers *numbers, uint32_t exec)
+{
+	unsigned int n = 0;
+
+	for (uint32_t i = 0; i < SOFT_NUMBER_SLOTS; i++) {
+		uint32_t slot = __atomic_load_n(&numbers->slots[i], __ATOMIC_RELAXED);
+
+		if (!slot || (slot & (SOFT_MAX_EXECS - 1)) != exec)
+			continue;
+		__atomic_store_n(&numbers->slots[i], 0, __ATOMIC_RELEASE);
+		n++;
+	}
+	return n;
+}
+
+/* ---- what has them ------------------------------------------------------------------------------------------------------- */
+
+void soft_names_init(struct soft_names *names, struct soft_shared_numbers *numbers, uint32_t exec)
+{
+	names->numbers = numbers;
+	names->exec = exec;
+	hash_init(&names->objects);
+}
+
+void soft_names_deinit(struct soft_names *names)
+{
+	hash_deinit(&names->objects);
+}
+
+static int add(struct soft_names *names, uint32_t number, void *object)
+{
+	int r = hash_add(&names->objects, number, object);
+
+	if (r < 0)
+		soft_shared_number_dealloc(names->numbers, names->exec, number);
 	return r;
 }
 
-void soft_numbers_dealloc(struct soft_numbers *numbers, uint32_t number)
+int soft_names_alloc(struct soft_names *names, void *object, uint32_t *ret_number)
 {
-	struct soft_number *slot = &numbers->slots[number & NUMBERS_SLOT_MASK];
+	uint32_t number;
+	int r = soft_shared_number_alloc(names->numbers, names->exec, &number);
 
-	assert_bug(slot->number == number);
-	pthread_mutex_lock(&numbers->lock);
-	slot->object = NULL;
-	__atomic_store_n(&slot->number, 0, __ATOMIC_RELEASE);
-	numbers->n_used--;
-	pthread_mutex_unlock(&numbers->lock);
+	if (r == 0)
+		r = add(names, number, object);
+	if (r == 0)
+		*ret_number = number;
+	return r;
 }
 
-/* A number that this executor has stays, and its object with it: its own thread alone removes it. */
-void *soft_numbers_find(const struct soft_numbers *numbers, uint32_t exec, uint32_t number)
+int soft_names_reserve(struct soft_names *names, uint32_t number, void *object)
 {
-	const struct soft_number *slot = &numbers->slots[number & NUMBERS_SLOT_MASK];
+	int r = soft_shared_number_reserve(names->numbers, names->exec, number);
 
-	if (number == 0 || __atomic_load_n(&slot->number, __ATOMIC_ACQUIRE) != number ||
-	    __atomic_load_n(&slot->exec, __ATOMIC_RELAXED) != exec)
-		return NULL;
-	return slot->object;
+	return r < 0 ? r : add(names, number, object);
 }
 
-int soft_numbers_exec(const struct soft_numbers *numbers, uint32_t number)
+void soft_names_dealloc(struct soft_names *names, uint32_t number)
 {
-	const struct soft_number *slots = __atomic_load_n(&numbers->slots, __ATOMIC_ACQUIRE);
-	const struct soft_number *slot = slots ? &slots[number & NUMBERS_SLOT_MASK] : NULL;
+	soft_shared_number_dealloc(names->numbers, names->exec, number);
+	hash_remove(&names->objects, number);
+}
 
-	if (number == 0 || !slot || __atomic_load_n(&slot->number, __ATOMIC_ACQUIRE) != number)
-		return -1;
-	return (int)__atomic_load_n(&slot->exec, __ATOMIC_RELAXED);
+void *soft_names_find(const struct soft_names *names, uint32_t number)
+{
+	return hash_get(&names->objects, number);
 }

@@ -28,7 +28,7 @@ int soft_page_adopt(struct soft_exec *exec, int fd)
 		return r;
 	exec->page = (struct soft_page *)(void *)exec->nic_page.told;
 	if (exec->page->port_is_down)
-		__atomic_store_n(&exec->nic->port->down, true, __ATOMIC_RELAXED);
+		__atomic_store_n(&exec->nic->port->shared->down, true, __ATOMIC_RELAXED);
 	exec->page->port_is_down = soft_port_is_down(exec->nic->port);
 	return 0;
 }

@@ -47,10 +47,10 @@ int soft_port_set(struct nic *base, enum nic_port_state state)
 		return -EINVAL;
 	if (soft_port_is_down(nic->port) == is_down)
 		return 0;
-	__atomic_store_n(&nic->port->down, is_down, __ATOMIC_RELEASE);
+	__atomic_store_n(&nic->port->shared->down, is_down, __ATOMIC_RELEASE);
 	soft_execs_each(nic, note_one, &is_down);
 	if (is_down) {
-		__atomic_fetch_add(&nic->port->n_downs, 1, __ATOMIC_RELEASE);
+		__atomic_fetch_add(&nic->port->shared->n_downs, 1, __ATOMIC_RELEASE);
 		soft_execs_each(nic, drop_one, NULL);
 	}
 	soft_event_port(nic, state);

@@ -36,7 +36,7 @@ struct connect_call {
 
 struct soft_qp *soft_qp_find(struct soft_ctx *ctx, uint32_t qpn)
 {
-	struct soft_qp *qp = soft_numbers_find(&ctx->exec->nic->port->qpns, ctx->exec->index, qpn);
+	struct soft_qp *qp = soft_names_find(&ctx->exec->qpns, qpn);
 
 	return qp && qp->queues && qp->queues->ctx == ctx ? qp : NULL;
 }
@@ -192,6 +192,11 @@ static bool run_connect(struct soft_exec *exec, struct soft_call *base)
 	return call->n_done == call->n;
 }
 
+static const struct nic_addr *peer_addr(const void *peers, unsigned int i)
+{
+	return &((const struct nic_peer *)peers)[i].remote;
+}
+
 int soft_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *peers,
 		 const struct nic_qp_params *params, unsigned int *ret_n_done)
 {
@@ -204,8 +209,10 @@ int soft_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *pe
 	};
 	int r = nic_qp_params_are_right(params) ? 0 : -EINVAL;
 
-	if (r == 0 && n > 0)
+	if (r == 0 && n > 0) {
+		soft_foreign_expect(call.ctx->exec, n, peer_addr, peers);
 		r = soft_call(call.ctx->exec, &call.call);
+	}
 	*ret_n_done = call.n_done;
 	return r;
 }

@@ -33,14 +33,13 @@ _Static_assert(NIC_CQ_COLLAPSED == ENGINE_CQ_COLLAPSED, "the same bits");
 _Static_assert(NIC_CQ_OVERRUN_IGNORE == ENGINE_CQ_OVERRUN_IGNORE, "the same bits");
 
 /* A restored object has its number. If the ledger does not know it, it was being made or destroyed, and is made. */
-static int take_number(const struct soft_exec *exec, struct soft_numbers *numbers, bool is_restored, void *object,
-		       uint32_t *number)
+static int take_number(struct soft_names *names, bool is_restored, void *object, uint32_t *number)
 {
 	int r;
 
 	if (!is_restored)
-		return soft_numbers_alloc(numbers, exec->index, object, number);
-	r = soft_numbers_reserve(numbers, exec->index, *number, object);
+		return soft_names_alloc(names, object, number);
+	r = soft_names_reserve(names, *number, object);
 	return r == -EEXIST ? -EINVAL : r;
 }
 
@@ -68,12 +67,12 @@ static int create_cq(struct soft_exec *exec, struct soft_queues *queues, uint32_
 	};
 	int r;
 
-	r = take_number(exec, &exec->nic->cqns, queues->is_restored, cq, &attr.cqn);
+	r = take_number(&exec->cqns, queues->is_restored, cq, &attr.cqn);
 	if (r < 0)
 		return r;
 	r = make_cq(exec->engine, &attr, queues->is_restored);
 	if (r < 0) {
-		soft_numbers_dealloc(&exec->nic->cqns, attr.cqn);
+		soft_names_dealloc(&exec->cqns, attr.cqn);
 		return r;
 	}
 	cq->queues = queues;
@@ -91,7 +90,7 @@ static struct soft_cq *find_cq(struct soft_exec *exec, struct soft_queues *queue
 		name &= ~NIC_CQ_BY_INDEX;
 		return name < queues->base.layout.n_cqs ? &queues->cqs[name] : NULL;
 	}
-	cq = soft_numbers_find(&exec->nic->cqns, exec->index, name);
+	cq = soft_names_find(&exec->cqns, name);
 	return cq && cq->queues->ctx == queues->ctx ? cq : NULL;
 }
 
@@ -105,7 +104,7 @@ static void set_addr(struct soft_exec *exec, struct nic_qp *desc, uint32_t psn, 
 		.psn = psn & NIC_PSN_MASK,
 		.dc_key = desc->type == NIC_QP_DCT ? dc_key : 0,
 	};
-	memcpy(desc->addr.gid, exec->nic->port->gid, sizeof(desc->addr.gid));
+	memcpy(desc->addr.gid, exec->nic->port->shared->gid, sizeof(desc->addr.gid));
 	soft_port_mac(exec->nic->port, desc->addr.mac);
 }
 
@@ -181,7 +180,7 @@ static int create_qp(struct soft_exec *exec, struct soft_queues *queues, uint32_
 		return -EINVAL;
 	r = take_secrets(queues, desc, &psn, &dc_key);
 	if (r == 0)
-		r = take_number(exec, &exec->nic->port->qpns, queues->is_restored, qp, &desc->qpn);
+		r = take_number(&exec->qpns, queues->is_restored, qp, &desc->qpn);
 	if (r < 0)
 		return r;
 	desc->send_cqn = qp->send_cq->cqn;
@@ -190,7 +189,7 @@ static int create_qp(struct soft_exec *exec, struct soft_queues *queues, uint32_
 	r = desc->type == NIC_QP_DCT ? soft_dct_create(queues->ctx, desc, queues->is_restored)
 				     : create_engine_qp(exec, queues, desc);
 	if (r < 0) {
-		soft_numbers_dealloc(&exec->nic->port->qpns, desc->qpn);
+		soft_names_dealloc(&exec->qpns, desc->qpn);
 		return r;
 	}
 	attach_qp(queues, qp);
@@ -232,7 +231,7 @@ static void destroy_qp(struct soft_exec *exec, struct soft_qp *qp)
 		r = engine_qp_destroy(exec->engine, qp->desc->qpn);
 		assert_bug(r == 0);
 	}
-	soft_numbers_dealloc(&exec->nic->port->qpns, qp->desc->qpn);
+	soft_names_dealloc(&exec->qpns, qp->desc->qpn);
 	qp->send_cq->n_foreign_qps -= qp->send_cq->queues != qp->queues;
 	qp->recv_cq->n_foreign_qps -= qp->recv_cq->queues != qp->queues;
 	doorbell_page_remove(&ctx->page, &qp->doorbell);
@@ -253,7 +252,7 @@ static bool destroy_cq(struct soft_exec *exec, struct soft_cq *cq)
 	if (r == -EBUSY)
 		return false;
 	assert_bug(r == 0);
-	soft_numbers_dealloc(&exec->nic->cqns, cq->cqn);
+	soft_names_dealloc(&exec->cqns, cq->cqn);
 	cq->queues = NULL;
 	return true;
 }

@@ -11,7 +11,7 @@
  * queues and packets alone.
  *
  * Wherever the thread touches memory of clients it may sleep in the kernel for as long as they like. So it takes no lock there
- * that another thread waits for, and what it sends to another user's executor takes its payload along.
+ * that another thread waits for, and what it sends to another user's executor goes as bytes (soft-foreign.c).
  */
 #include "daemon/nic/soft/soft.h"
 
@@ -36,6 +36,7 @@
 #define IDLE_DOORBELL_TURNS 8u
 #define BUSY_DOORBELL_TURNS 32u
 #define LARGE_TURN 8u /* as many small ones, for who waits with a doorbell */
+#define LAST_LOOK_TURNS 8u /* in which a thread takes what lies in its mailbox */
 #define SIT_STILL_WQES 8u /* completed before that fault point sits still */
 
 /* ---- what the engine asks of us --------------------------------------------------------------------------- */
@@ -79,16 +80,7 @@ static struct soft_lane *find_lane(const struct soft_exec *exec, const struct so
 	if (exec->is_mute || soft_port_is_down(exec->nic->port) || soft_port_is_down(port))
 		return NULL;
 	lane = soft_port_find_lane(port, qpn);
-	return lane && __atomic_load_n(&lane->running, __ATOMIC_ACQUIRE) ? lane : NULL;
-}
-
-/* Another user's executor must not touch the sender's memory. */
-static bool is_foreign(const struct soft_exec *exec, const struct soft_lane *lane)
-{
-	uint32_t uid = __atomic_load_n(&lane->uid, __ATOMIC_RELAXED);
-
-	return lane != exec->lane &&
-	       (uid == SOFT_UID_SEVERAL || uid != __atomic_load_n(&exec->lane->uid, __ATOMIC_RELAXED));
+	return lane && __atomic_load_n(&lane->shared->running, __ATOMIC_ACQUIRE) ? lane : NULL;
 }
 
 static int owner_send(void *owner, void *route, struct engine_packet *pkt)
@@ -97,10 +89,12 @@ static int owner_send(void *owner, void *route, struct engine_packet *pkt)
 	struct soft_lane *lane = find_lane(exec, route, engine_packet_dest_qpn(pkt));
 
 	/* Then the requester's retry timer decides. */
-	if (!lane || (is_foreign(exec, lane) && engine_packet_own_payload(exec->engine, pkt) < 0)) {
+	if (!lane) {
 		engine_packet_free(pkt);
 		return -EHOSTUNREACH;
 	}
+	if (soft_is_foreign(exec, lane))
+		return soft_foreign_send(exec, lane, route, pkt);
 	if (lane == exec->lane)
 		list_add_tail(&exec->packets, engine_packet_link(pkt));
 	else
@@ -108,34 +102,61 @@ static int owner_send(void *owner, void *route, struct engine_packet *pkt)
 	return 0;
 }
 
-static bool has_packets(const struct soft_exec *exec)
+static struct engine_jam *owner_jam(void *owner, void *route, uint32_t qpn, bool is_answer)
 {
-	return !list_empty(&exec->packets) || __atomic_load_n(&exec->lane->packets, __ATOMIC_RELAXED);
+	const struct soft_exec *exec = owner;
+	struct soft_lane *lane = find_lane(exec, route, qpn);
+
+	return lane && soft_is_foreign(exec, lane) ? soft_foreign_jam(exec, lane, is_answer) : NULL;
 }
 
-#define STAMPED (1u << 31)
+static bool has_packets(const struct soft_exec *exec)
+{
+	return !list_empty(&exec->packets) || __atomic_load_n(&exec->lane->packets, __ATOMIC_RELAXED) ||
+	       exec->ends_have_more || __atomic_load_n(&exec->lane->shared->bell, __ATOMIC_RELAXED);
+}
+
+static bool has_nothing(const struct soft_lane *lane)
+{
+	return __atomic_load_n(&lane->shared->asleep, __ATOMIC_ACQUIRE) && !__atomic_load_n(&lane->packets, __ATOMIC_ACQUIRE) &&
+	       !__atomic_load_n(&lane->shared->bell, __ATOMIC_ACQUIRE);
+}
+
+/* The peer has run. An answer may have come in while this thread did not: then it looks again when it has taken that. */
+static bool has_taken_answers(const struct soft_exec *exec, uint32_t *stamp)
+{
+	uint32_t n_turns = (exec->n_turns - *stamp) & SOFT_STAMP_MASK;
+
+	if (*stamp & SOFT_STAMP_LAST)
+		return n_turns >= LAST_LOOK_TURNS || (n_turns > 0 && !has_packets(exec));
+	if (!has_packets(exec))
+		return true;
+	*stamp = (exec->n_turns & SOFT_STAMP_MASK) | SOFT_STAMP_SET | SOFT_STAMP_LAST;
+	return false;
+}
 
 /*
  * Time in which a thread got no CPU, or slept at its user's memory, is no time in which its NIC did not answer. Two turns that
  * have begun since the last look hold a whole one. A thread that sleeps with nothing in its mailbox has nothing left to answer.
- * On this side an answer may have come in while this thread did not run.
  */
 static bool owner_is_peer_behind(void *owner, void *route, uint32_t qpn, uint32_t *stamp)
 {
 	const struct soft_exec *exec = owner;
 	struct soft_lane *lane = find_lane(exec, route, qpn);
-	uint32_t turns, last = *stamp;
-	bool is_idle;
+	uint32_t turns;
 
 	if (!lane)
 		return false;
-	turns = __atomic_load_n(&lane->turns, __ATOMIC_ACQUIRE) | STAMPED;
-	is_idle = __atomic_load_n(&lane->asleep, __ATOMIC_ACQUIRE) && !__atomic_load_n(&lane->packets, __ATOMIC_ACQUIRE);
-	if (last ? is_idle || ((turns - last) & ~STAMPED) >= 2 : is_idle && !has_packets(exec)) {
+	if (soft_foreign_is_behind(exec, lane, stamp))
+		return true;
+	turns = (__atomic_load_n(&lane->shared->turns, __ATOMIC_ACQUIRE) & SOFT_STAMP_MASK) | SOFT_STAMP_SET;
+	if (*stamp & SOFT_STAMP_LAST || has_nothing(lane) || (*stamp && ((turns - *stamp) & SOFT_STAMP_MASK) >= 2)) {
+		if (!has_taken_answers(exec, stamp))
+			return true;
 		*stamp = turns;
 		return false;
 	}
-	*stamp = last ? last : turns;
+	*stamp = *stamp ? *stamp : turns;
 	return true;
 }
 
@@ -163,6 +184,7 @@ static const struct engine_ops owner_ops = {
 	.route_put = owner_route_put,
 	.send = owner_send,
 	.is_peer_behind = owner_is_peer_behind,
+	.jam = owner_jam,
 	.dc_route = soft_dc_route,
 	.dc_route_back = soft_dc_route_back,
 	.dc_source_gid = soft_dc_source_gid,
@@ -191,7 +213,7 @@ static void ring(struct doorbell_page *page, struct doorbell_queue *queue)
 
 void soft_thread_drop_packets(struct soft_exec *exec)
 {
-	exec->n_downs = __atomic_load_n(&exec->nic->port->n_downs, __ATOMIC_ACQUIRE);
+	exec->n_downs = __atomic_load_n(&exec->nic->port->shared->n_downs, __ATOMIC_ACQUIRE);
 	soft_lane_take(&exec->lane->packets, &exec->packets);
 	while (!list_empty(&exec->packets)) {
 		struct list *link = exec->packets.next;
@@ -199,6 +221,7 @@ void soft_thread_drop_packets(struct soft_exec *exec)
 		list_del(link);
 		engine_packet_free(engine_packet_from_link(link));
 	}
+	soft_foreign_drop(exec);
 }
 
 /* Is it, or was it since packets were last dropped? Then what lies here was on its way when the port went down. */
@@ -206,7 +229,7 @@ static bool port_was_down(const struct soft_exec *exec)
 {
 	const struct soft_port *port = exec->nic->port;
 
-	return __atomic_load_n(&port->n_downs, __ATOMIC_ACQUIRE) != exec->n_downs || soft_port_is_down(port);
+	return __atomic_load_n(&port->shared->n_downs, __ATOMIC_ACQUIRE) != exec->n_downs || soft_port_is_down(port);
 }
 
 static unsigned int deliver_packets(struct soft_exec *exec)
@@ -218,6 +241,7 @@ static unsigned int deliver_packets(struct soft_exec *exec)
 		soft_thread_drop_packets(exec);
 		return 0;
 	}
+	soft_foreign_tell(exec);
 	soft_lane_take(&exec->lane->packets, &exec->packets);
 	while (!list_empty(&exec->packets) && n < TURN_PACKETS && bytes < TURN_PACKET_BYTES) {
 		struct list *link = exec->packets.next;
@@ -228,7 +252,7 @@ static unsigned int deliver_packets(struct soft_exec *exec)
 		engine_input(exec->engine, pkt);
 		n++;
 	}
-	return n;
+	return n + soft_foreign_run(exec, TURN_PACKETS, TURN_PACKET_BYTES);
 }
 
 /* The fault point of a NIC that stops working: from here on only calls are served. */
@@ -343,7 +367,7 @@ static bool turn(struct doorbell_poll *poll)
 	struct soft_exec *exec = exec_of(poll);
 	unsigned int n, units;
 
-	__atomic_store_n(&exec->lane->turns, ++exec->n_turns, __ATOMIC_RELEASE);
+	__atomic_store_n(&exec->lane->shared->turns, ++exec->n_turns, __ATOMIC_RELEASE);
 	fault_sits(exec);
 	n = run_calls(exec);
 	if (exec->n_turns % CLOCK_TURNS == 0)
@@ -359,6 +383,7 @@ static bool turn(struct doorbell_poll *poll)
 	if (units > CLOCK_UNITS)
 		exec->poll.now_nsec = nsec_now();
 	n += soft_delay_run(&exec->delay);
+	soft_foreign_tell(exec);
 	return n + units > 0;
 }
 
@@ -377,7 +402,7 @@ static bool last_look(struct doorbell_poll *poll)
 	if (poll->is_resting)
 		return false;
 	return !list_empty(&exec->packets) ||
-	       __atomic_load_n(&exec->lane->packets, __ATOMIC_SEQ_CST) || doorbell_poll_look(poll) ||
+	       __atomic_load_n(&exec->lane->packets, __ATOMIC_SEQ_CST) || soft_foreign_is_pending(exec) || doorbell_poll_look(poll) ||
 	       engine_scan(exec->engine) > 0;
 }
 
@@ -409,16 +434,17 @@ int soft_thread_start(struct soft_exec *exec)
 	doorbell_poll_init(&exec->poll, &(struct doorbell_poll_attr){
 					       .ops = &poll_ops,
 					       .nic_page = &exec->nic_page,
-					       .asleep = &exec->lane->asleep,
+					       .asleep = &exec->lane->shared->asleep,
 					       .wake_fd = exec->lane->wake_fd,
 					       .spin_usec = exec->nic->spin_usec,
 					       .gpu_poll_usec = exec->nic->gpu_poll_usec,
 				       });
 	snprintf(name, sizeof(name), "shmd-%s", exec->nic->base.name);
-	__atomic_store_n(&exec->lane->running, true, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&exec->lane->shared->epoch, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&exec->lane->shared->running, true, __ATOMIC_RELEASE);
 	r = doorbell_poll_start(&exec->poll, name);
 	if (r < 0)
-		__atomic_store_n(&exec->lane->running, false, __ATOMIC_RELEASE);
+		__atomic_store_n(&exec->lane->shared->running, false, __ATOMIC_RELEASE);
 	return r;
 }
 

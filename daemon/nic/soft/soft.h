@@ -26,12 +26,12 @@
 #include "daemon/nic/nic-page.h"
 #include "daemon/nic/nic.h"
 #include "daemon/nic/soft/soft-delay.h"
+#include "daemon/nic/soft/soft-ring.h"
+#include "daemon/nic/soft/soft-shared.h"
+#include "proto/base/hash.h"
 #include "proto/base/list.h"
 
-#define SOFT_MAX_NICS 64u
 #define SOFT_ATOMICS (NIC_ATOMIC_8 | NIC_ATOMIC_MASKED_4 | NIC_ATOMIC_MASKED_8)
-#define SOFT_MAX_EXECS 256u /* users with contexts on one NIC */
-#define SOFT_UID_SEVERAL UINT32_MAX /* nobody has this uid */
 #define SOFT_MAX_QPS 65536u
 #define SOFT_MAX_CQS 65536u
 #define SOFT_MAX_MRS 16384u
@@ -77,83 +77,72 @@ int soft_map_adopt(int fd, size_t bytes, struct soft_map *ret_map, int *ret_fd);
 
 /* ---- numbers of QPs and CQs (soft-numbers.c) -------------------------------------------------------------- */
 
-struct soft_number {
-	uint32_t number; /* atomic; 0: free */
-	uint32_t exec; /* atomic: the executor that has it */
-	void *object; /* that executor's */
+/* Numbers of one executor and what has them: data thread. The executors of a NIC share the table of numbers. */
+struct soft_names {
+	struct soft_shared_numbers *numbers;
+	uint32_t exec;
+	struct hash objects;
 };
 
-/*
- * 24-bit numbers: a slot below, and a generation above, so that one is not soon used again. All executors of a NIC share them:
- * each adds and removes its own, and looks up its own without a lock.
- */
-struct soft_numbers {
-	struct soft_number *slots; /* one per 16-bit slot; atomic: NULL before the first executor */
-	pthread_mutex_t lock; /* of what follows */
-	uint32_t next_slot;
-	uint32_t generation; /* 1..0xfe, so no number is 0, 1 or 0xffffff */
-	uint32_t n_used;
-	bool goes_on; /* behind numbers of a former process */
-};
-
-int soft_numbers_init(struct soft_numbers *numbers);
-void soft_numbers_deinit(struct soft_numbers *numbers); /* also of one that is all zero */
-/* -ENOSPC */
-int soft_numbers_alloc(struct soft_numbers *numbers, uint32_t exec, void *object, uint32_t *ret_number);
-/* A number of a former process: new ones come behind it. -EEXIST its slot is taken, -EINVAL it is none. */
-int soft_numbers_reserve(struct soft_numbers *numbers, uint32_t exec, uint32_t number, void *object);
-/* On the thread of the executor that has it. */
-void soft_numbers_dealloc(struct soft_numbers *numbers, uint32_t number);
-/* On the thread of that executor: what has the number; NULL: nothing of this executor. */
-void *soft_numbers_find(const struct soft_numbers *numbers, uint32_t exec, uint32_t number);
-/* Any thread: the executor that has the number now, or -1. */
-int soft_numbers_exec(const struct soft_numbers *numbers, uint32_t number);
+void soft_names_init(struct soft_names *names, struct soft_shared_numbers *numbers, uint32_t exec);
+void soft_names_deinit(struct soft_names *names); /* also of one that is all zero */
+/* As the functions of soft-shared.h; -ENOMEM. */
+int soft_names_alloc(struct soft_names *names, void *object, uint32_t *ret_number);
+int soft_names_reserve(struct soft_names *names, uint32_t number, void *object);
+void soft_names_dealloc(struct soft_names *names, uint32_t number);
+/* NULL: nothing of this executor. */
+void *soft_names_find(const struct soft_names *names, uint32_t number);
 
 /* ---- the way between NICs (soft-fabric.c) ------------------------------------------------------------------ */
 
 /*
  * Where one executor is reached. Lives as long as its port, for one executor after another, so a sender never races with the
- * end of one. Pushing is lock-free and open to every thread; only the executor's thread takes.
+ * end of one. Pushing is lock-free and open to every thread; only the executor's thread takes. Packets come by reference from
+ * executors of the same user, and through channels from those of others (soft-foreign.c).
  */
 struct soft_lane {
+	struct soft_shared_lane *shared; /* the port's */
+	uint16_t port, exec; /* where it is in the fabric */
 	struct list *packets; /* atomic stack through link.next, newest first */
 	struct list *calls; /* the same */
-	uint32_t asleep; /* atomic: the thread must be woken */
-	uint32_t uid; /* atomic: whose contexts it serves, or SOFT_UID_SEVERAL */
-	bool running; /* atomic: a thread drains it */
+	struct list *ends; /* the same: of channels that others have opened (struct soft_end.link) */
 	int wake_fd; /* owned eventfd, watched edge-triggered and never read */
-	uint32_t turns __attribute__((aligned(64))); /* atomic: turns that the thread has begun; on a line that it alone writes */
 };
 
 /* A NIC as other NICs reach it. Lives until the last route to it is put. */
 struct soft_port {
 	uint32_t refs; /* atomic */
-	uint8_t gid[16]; /* constant once it is settled */
-	bool settled; /* under the fabric's lock: somebody goes by it */
-	bool down; /* atomic: packets to and from it are dropped (soft-port.c) */
-	uint32_t n_downs; /* atomic: how often that began */
-	struct soft_numbers qpns; /* which executor has which QP */
+	uint16_t id; /* in the fabric */
+	bool settled; /* under the fabric's lock: somebody goes by its GID */
+	struct soft_shared_port *shared; /* the fabric's */
+	struct soft_fabric *fabric; /* owned reference */
 	struct soft_lane *lanes[SOFT_MAX_EXECS]; /* atomic, owned; NULL: never used */
 };
 
 /* The ports of one probe, by GID. */
 struct soft_fabric {
 	uint32_t refs; /* under lock */
+	struct soft_shared *shared;
+	int shared_fd; /* owned */
 	pthread_mutex_t lock;
 	struct soft_port *ports[SOFT_MAX_NICS]; /* under lock, by NIC; not owned: a port leaves before it is freed */
+	struct list *over; /* atomic stack: ends of channels that nobody uses, to be unmapped by who may wait for that */
 	/* Control thread: how long it may still wait for executors, and when that was counted (soft-call.c). */
 	uint64_t patience_nsec, patience_at_nsec;
 };
 
+/* NULL: no memory. */
 struct soft_fabric *soft_fabric_new(void);
 struct soft_fabric *soft_fabric_ref(struct soft_fabric *fabric);
 struct soft_fabric *soft_fabric_unref(struct soft_fabric *fabric);
-int soft_fabric_add(struct soft_fabric *fabric, struct soft_port *port);
+/* A new port with one reference, and a place that no other has. -ENOSPC, -ENOMEM, -EIO. */
+int soft_fabric_add(struct soft_fabric *fabric, const uint8_t gid[16], struct soft_port **ret_port);
 void soft_fabric_remove(struct soft_fabric *fabric, struct soft_port *port);
 /* A new reference; -EHOSTUNREACH. */
 int soft_fabric_find(struct soft_fabric *fabric, const uint8_t gid[16], struct soft_port **ret_port);
 /* The same for what may be one of its ports: only compared, never looked into. */
 int soft_fabric_find_port(struct soft_fabric *fabric, const void *claimed, struct soft_port **ret_port);
+int soft_fabric_find_id(struct soft_fabric *fabric, uint32_t id, struct soft_port **ret_port);
 
 /* GIDs of a former process for ports that nobody goes by yet. -EXDEV others have settled for others. */
 int soft_fabric_adopt(struct soft_fabric *fabric, unsigned int n, const uint8_t (*gids)[16]);
@@ -164,19 +153,103 @@ unsigned int soft_fabric_gids(struct soft_fabric *fabric, uint8_t (*ret_gids)[16
 void soft_ports_get(struct soft_fabric *fabric, uint8_t (*ret_gids)[16], bool *ret_settled, bool *ret_down);
 void soft_port_mac(const struct soft_port *port, uint8_t ret_mac[6]);
 
-struct soft_port *soft_port_new(const uint8_t gid[16]);
 struct soft_port *soft_port_unref(struct soft_port *port);
 /* The lane of this executor, made when it is first asked for. One thread at a time; -EMFILE, -ENOMEM. */
 int soft_port_lane(struct soft_port *port, unsigned int exec, struct soft_lane **ret_lane);
 /* Any thread. The lane of the executor that has this QP; NULL: none. */
 struct soft_lane *soft_port_find_lane(const struct soft_port *port, uint32_t qpn);
 
-struct soft_lane *soft_lane_new(void);
+/* errno says why not. */
+struct soft_lane *soft_lane_new(struct soft_shared_lane *shared);
 struct soft_lane *soft_lane_free(struct soft_lane *lane);
 void soft_lane_push(struct soft_lane *lane, struct list **stack, struct list *item);
 /* Everything pushed so far, oldest first, to the end of *items. Returns whether there was any. */
 bool soft_lane_take(struct list **stack, struct list *items);
 void soft_lane_wake(struct soft_lane *lane);
+/* A channel has news for its thread. */
+void soft_lane_ring(struct soft_lane *lane);
+
+/* ---- packets between executors of different users (soft-foreign.c) ------------------------------------------------------- */
+
+#define SOFT_MAX_CHANNELS 64u /* that one executor opens */
+
+/* The memory of a channel, where both ends are in this process. */
+struct soft_channel {
+	uint32_t refs; /* atomic */
+	struct soft_shared_channel *shared; /* owned */
+};
+
+/* One end of a channel: data thread of the executor that has it. */
+struct soft_end {
+	struct list link; /* exec->ends; before: lane->ends; after: fabric->over */
+	struct list news_link; /* exec->ends_with_news: written, and not told to the peer yet */
+	struct list jam_link; /* exec->jams */
+	struct soft_fabric *fabric;
+	struct soft_exec *exec; /* NULL: not taken yet */
+	struct soft_end *other; /* owned: the peer's end, as long as this one was not opened */
+	struct soft_channel *channel; /* owned reference */
+	bool is_opener;
+	uint16_t port_id, exec_id; /* the peer's */
+	uint32_t epoch; /* the peer's, when it was opened */
+	struct soft_port *port; /* owned reference, the peer's; NULL: not taken yet */
+	struct soft_lane *lane; /* the port's */
+	uint64_t used_nsec;
+	struct list held; /* packets for which there was no room */
+	uint32_t held_bytes; /* as records */
+	struct engine_jam jam; /* while there are some, and until those who waited have tried */
+	struct soft_writer out;
+	struct soft_reader in;
+	struct packet_pool *packets; /* owned: what is read */
+};
+
+/* soft-end.c: the end of who opens a channel, with the other one. NULL: no memory. */
+struct soft_end *soft_end_new_pair(struct soft_fabric *fabric);
+/* It is nobody's any more. */
+void soft_end_bury(struct soft_end *end);
+void soft_end_bury_pair(struct soft_end *end);
+/* Unmaps what was buried: not on a data thread, since that may wait for others. */
+void soft_ends_reap(struct soft_fabric *fabric);
+void soft_ends_forget(struct soft_lane *lane); /* what was opened to an executor that is not there */
+/* Stacks that any thread pushes to, and one thread takes from. */
+void soft_stack_push(struct list **stack, struct list *item);
+struct list *soft_stack_pop(struct list **stack);
+
+int soft_foreign_init(struct soft_exec *exec);
+/* No thread runs any more, and the engine is gone. */
+void soft_foreign_deinit(struct soft_exec *exec);
+/* As engine_ops.send. */
+int soft_foreign_send(struct soft_exec *exec, struct soft_lane *lane, struct soft_port *port, struct engine_packet *pkt);
+/* The jam on the way to this executor, or NULL. */
+struct engine_jam *soft_foreign_jam(const struct soft_exec *exec, const struct soft_lane *lane, bool is_answer);
+/*
+ * Has the peer perhaps not read yet what was sent to it, or have we not read its answers? As engine_ops.is_peer_behind, whose stamp
+ * has SOFT_STAMP_WAY while this counts.
+ */
+bool soft_foreign_is_behind(const struct soft_exec *exec, const struct soft_lane *lane, uint32_t *stamp);
+/* Packets from others to the engine, and what was kept back to others. Returns how many that were. */
+unsigned int soft_foreign_run(struct soft_exec *exec, unsigned int max_packets, uint64_t max_bytes);
+/* Rings at everybody for whom this executor has written something. */
+void soft_foreign_tell(struct soft_exec *exec);
+/* Before sleep: is there anything that soft_foreign_run() can do? */
+bool soft_foreign_is_pending(struct soft_exec *exec);
+/* Everything that is on its way to this executor, or was kept back, is gone. */
+void soft_foreign_drop(struct soft_exec *exec);
+/*
+ * On the caller's thread, since mapping may wait for others: channels for so many peers, and those that nobody uses are unmapped.
+ * Without any an executor makes its own.
+ */
+void soft_foreign_stock(struct soft_exec *exec, unsigned int n);
+/* The same for peers that are going to be connected, as far as they are of other users. */
+void soft_foreign_expect(struct soft_exec *exec, unsigned int n, const struct nic_addr *(*peer)(const void *peers, unsigned int i),
+			 const void *peers);
+/* Is this a peer of another user? */
+bool soft_is_foreign(const struct soft_exec *exec, const struct soft_lane *lane);
+
+/* For ops.is_peer_behind: a position in a way, then turns of the peer's thread, at last turns of this one. */
+#define SOFT_STAMP_SET (1u << 31)
+#define SOFT_STAMP_WAY (1u << 30)
+#define SOFT_STAMP_LAST (1u << 29) /* the peer has run */
+#define SOFT_STAMP_MASK (SOFT_STAMP_LAST - 1)
 
 /* ---- calls: control operations carried out by the data thread (soft-call.c) --------------------------------- */
 
@@ -276,7 +349,6 @@ struct soft_nic {
 	uint32_t last_pdn;
 	struct nic_counters past; /* of executors that ended */
 	uint32_t n_mrs; /* atomic */
-	struct soft_numbers cqns;
 	struct soft_events events;
 	bool is_leaving; /* all executors are to rest; atomic */
 	struct nic_counters former; /* of queues that were gone before their contexts were imported; under lock while these are imported */
@@ -302,13 +374,21 @@ struct soft_exec {
 	bool has_left; /* atomic: it rests, as its NIC is to */
 	uint32_t late_turns; /* atomic: + 1; of the lane when a caller had waited too long. 0: none has */
 	uint64_t late_nsec; /* atomic: how long that one had waited */
+	struct list *stock; /* atomic stack of channels that nobody uses yet: struct soft_end.link, the opener's */
+	uint32_t n_stock; /* atomic */
 
 	/* data thread, from its start on */
 	struct engine *engine;
 	struct soft_page *page; /* what nic_page tells, and more */
 	struct doorbell_poll poll; /* its pages are contexts */
 	struct list calls; /* unfinished ones */
-	struct list packets; /* not yet given to the engine, from others and from itself */
+	struct soft_names qpns, cqns;
+	struct list packets; /* not yet given to the engine, from executors of the user and from itself */
+	struct list ends; /* struct soft_end.link */
+	struct hash ends_by_peer;
+	struct list ends_with_news, jams;
+	unsigned int n_ends, n_opened, n_jams;
+	bool ends_have_more; /* some have something left to read */
 	uint32_t n_downs; /* of the port, when packets were last dropped for that */
 	struct soft_delay delay;
 	uint64_t calls_after_nsec; /* while there is traffic, no slice of a call before */

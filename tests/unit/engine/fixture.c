@@ -58,14 +58,60 @@ static bool chance(struct world *w, unsigned int percent)
 	return percent && test_random(&w->seed) % 100 < percent;
 }
 
+#define MOST_READ 4096u
+
+/* Bytes of a packet, until nobody refers to them. */
+struct bytes {
+	struct engine_mem mem;
+	uint8_t at[];
+};
+
+static void *bytes_pointer(struct engine_mem *mem, uint64_t offset, size_t n)
+{
+	return container_of(mem, struct bytes, mem)->at + offset;
+}
+
+static void bytes_free(struct engine_mem *mem)
+{
+	free(container_of(mem, struct bytes, mem));
+}
+
+static const struct engine_mem_ops bytes_ops = {.pointer = bytes_pointer, .free = bytes_free};
+
+/* The packet that arrives. Both pieces lie in one piece of memory. */
+static struct engine_packet *by_bytes(struct node *from, struct node *to, struct engine_packet *pkt)
+{
+	int n = engine_packet_bytes(pkt);
+	struct engine_piece pieces[2];
+	struct engine_packet *arrived;
+	struct bytes *bytes;
+	uint32_t source;
+
+	if (n < 0)
+		return pkt;
+	bytes = malloc(sizeof(*bytes) + (size_t)n);
+	ASSERT(bytes);
+	engine_mem_init(&bytes->mem, &bytes_ops, (uint64_t)n);
+	pieces[0] = (struct engine_piece){bytes->at, 1 + test_random(&from->world->seed) % (unsigned int)n};
+	pieces[1] = (struct engine_piece){bytes->at + pieces[0].bytes, (size_t)n - pieces[0].bytes};
+	engine_packet_write(from->engine, pkt, from->index, pieces);
+	engine_packet_put(from->engine, pkt);
+	if (!to->packets)
+		to->packets = engine_packets_new(MOST_READ);
+	ASSERT_OK(engine_packet_read(to->packets, pieces, &bytes->mem, &source, &arrived));
+	engine_packet_set_source(arrived, &from->world->nodes[source]);
+	engine_mem_unref(&bytes->mem);
+	return arrived;
+}
+
 static int send(void *owner, void *route, struct engine_packet *pkt)
 {
 	struct world *w = ((struct node *)owner)->world;
 	struct node *to = route;
 
 	w->n_packets++;
-	if (w->owns_payload)
-		ASSERT_OK(engine_packet_own_payload(((struct node *)owner)->engine, pkt));
+	if (w->as_bytes)
+		pkt = by_bytes(owner, to, pkt);
 	if ((w->lose && w->lose(w, pkt, w->n_packets)) || chance(w, w->lose_percent)) {
 		w->n_lost++;
 		engine_packet_free(pkt);
@@ -216,6 +262,8 @@ void world_deinit(struct world *w)
 	}
 	for (unsigned int i = 0; i < N_NODES; i++)
 		w->nodes[i].engine = engine_free(w->nodes[i].engine);
+	for (unsigned int i = 0; i < N_NODES; i++)
+		w->nodes[i].packets = engine_packets_free(w->nodes[i].packets);
 	/* The engine gave back every reference: the test's is the last. */
 	for (unsigned int i = 0; i < w->n_regions; i++)
 		test_mem_deinit(&w->regions[i].mem);

@@ -25,6 +25,7 @@ struct node {
 	struct engine *engine;
 	struct engine_ledger *ledger; /* of what is made there; NULL: none */
 	struct list inbox;
+	struct packet_pool *packets; /* of those that came as bytes */
 	struct engine_event events[MAX_EVENTS];
 	unsigned int n_events;
 };
@@ -55,7 +56,7 @@ struct world {
 	bool (*lose)(struct world *w, const struct engine_packet *pkt, uint64_t n);
 	unsigned int lose_percent, repeat_percent, swap_percent;
 	uint64_t n_lost;
-	bool owns_payload; /* packets take along what they name */
+	bool as_bytes; /* packets travel as bytes, as far as they can */
 	uint64_t behind_until_nsec; /* until then a peer may answer yet */
 	void *data;
 	uint64_t n_ud_paths; /* asked for */

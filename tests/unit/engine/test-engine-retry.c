@@ -270,16 +270,17 @@ TEST(retries_are_spent_as_usual_once_a_peer_was_behind_for_a_minute)
 	setup_deinit(&s);
 }
 
-TEST(packets_that_take_their_payload_along_do_all_that_others_do)
+TEST(packets_that_travel_as_bytes_do_all_that_others_do)
 {
 	FOR_EACH_MODE(mode)
 	{
 		struct setup s;
 
 		setup_init(&s, mode, SIZE, NULL);
-		s.w.owns_payload = true;
+		s.w.as_bytes = true;
+		s.w.lose_percent = 5;
 		post_all(&s);
-		world_run_timers(&s.w, SEC);
+		world_run_timers(&s.w, 100 * SEC);
 		expect_all(&s);
 		setup_deinit(&s);
 	}

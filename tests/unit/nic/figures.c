@@ -2,7 +2,7 @@
 /*
  * Figures of the soft NIC, for its README: run by hand, without a limit.
  *
- *	[SHMD_SPIN_USEC=20] nic-figures [traffic | set_up | many_clients | idleness]
+ *	[SHMD_SPIN_USEC=20] nic-figures [traffic | two_users | set_up | many_clients | idleness]
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -248,6 +248,24 @@ TEST_TIMEOUT(traffic, 60)
 	client_close(&a);
 	client_close(&b);
 	client_close(&far);
+	rig_close(&rig);
+}
+
+/* An executor for each of them on one NIC, and packets that go as bytes. */
+TEST_TIMEOUT(two_users, 60)
+{
+	struct client a, b;
+	struct rig rig;
+
+	rig_open(&rig, 1, NULL);
+	client_open_for(&a, rig.nic[0], 1, 1001, 1);
+	client_open_for(&b, rig.nic[0], 2, 1002, 1);
+	client_connect(&a, 0, &b, 0);
+	latency(&a, &b, "two users");
+	rate(&a, &b, "two users");
+	bandwidth(&a, &b, "two users");
+	client_close(&a);
+	client_close(&b);
 	rig_close(&rig);
 }
 

@@ -10,69 +10,139 @@
 #include "daemon/nic/soft/soft.h"
 #include "tests/lib/test.h"
 
+static struct soft_shared_numbers *new_numbers(void)
+{
+	struct soft_shared_numbers *numbers = aligned_alloc(64, sizeof(*numbers));
+
+	ASSERT(numbers);
+	memset(numbers, 0, sizeof(*numbers));
+	ASSERT_OK(soft_shared_numbers_init(numbers));
+	return numbers;
+}
+
 TEST(numbers_are_24_bits_and_never_special)
 {
-	struct soft_numbers numbers;
+	struct soft_shared_numbers *numbers = new_numbers();
+	struct soft_names names;
 	uint32_t number;
 	int object;
 
-	ASSERT_OK(soft_numbers_init(&numbers));
+	soft_names_init(&names, numbers, 3);
 	/* Far enough to go round, and through the last generation to the first. */
 	for (unsigned int i = 0; i < 3 * 65536; i++) {
 		if (i == 65536)
-			numbers.generation = 0xfe;
-		ASSERT_OK(soft_numbers_alloc(&numbers, 3, &object, &number));
+			numbers->next = 0xfd * SOFT_NUMBER_SLOTS + numbers->next % SOFT_NUMBER_SLOTS;
+		ASSERT_OK(soft_names_alloc(&names, &object, &number));
 		ASSERT_GT(number, 1u);
 		ASSERT_LT(number, 0xffffffu);
-		ASSERT(soft_numbers_find(&numbers, 3, number) == &object);
-		soft_numbers_dealloc(&numbers, number);
-		ASSERT(!soft_numbers_find(&numbers, 3, number));
+		ASSERT(soft_names_find(&names, number) == &object);
+		soft_names_dealloc(&names, number);
+		ASSERT(!soft_names_find(&names, number));
 	}
-	ASSERT(!soft_numbers_find(&numbers, 3, 0));
-	ASSERT(!soft_numbers_find(&numbers, 3, UINT32_MAX));
-	soft_numbers_deinit(&numbers);
+	ASSERT(!soft_names_find(&names, 0));
+	ASSERT(!soft_names_find(&names, UINT32_MAX));
+	soft_names_deinit(&names);
+	free(numbers);
 }
 
 TEST(numbers_end_when_every_slot_is_taken)
 {
 	uint32_t *number = calloc(65536, sizeof(*number)), more;
-	struct soft_numbers numbers;
+	struct soft_shared_numbers *numbers = new_numbers();
+	struct soft_names names;
 
 	ASSERT(number);
-	ASSERT_OK(soft_numbers_init(&numbers));
+	soft_names_init(&names, numbers, 255);
 	for (unsigned int i = 0; i < 65536; i++)
-		ASSERT_OK(soft_numbers_alloc(&numbers, 3, &number[i], &number[i]));
-	ASSERT_ERR(soft_numbers_alloc(&numbers, 3, &more, &more), ENOSPC);
+		ASSERT_OK(soft_names_alloc(&names, &number[i], &number[i]));
+	ASSERT_ERR(soft_names_alloc(&names, &more, &more), ENOSPC);
 	for (unsigned int i = 0; i < 65536; i++)
-		ASSERT(soft_numbers_find(&numbers, 3, number[i]) == &number[i]);
-	soft_numbers_dealloc(&numbers, number[777]);
-	ASSERT_OK(soft_numbers_alloc(&numbers, 3, &more, &more));
+		ASSERT(soft_names_find(&names, number[i]) == &number[i]);
+	soft_names_dealloc(&names, number[777]);
+	ASSERT_OK(soft_names_alloc(&names, &more, &more));
 	ASSERT_NE(more, number[777]); /* the same slot, another generation */
 	ASSERT_EQ(more & 0xffff, number[777] & 0xffff);
-	soft_numbers_deinit(&numbers);
+	soft_names_deinit(&names);
+	free(numbers);
 	free(number);
 }
 
 /* All executors of a NIC number their QPs from one table, and none sees what another has. */
 TEST(numbers_are_found_by_the_executor_that_has_them)
 {
-	struct soft_numbers numbers = {0};
+	struct soft_shared_numbers *numbers = new_numbers();
+	struct soft_names names[2];
 	uint32_t one, other;
 	int a, b;
 
-	ASSERT_EQ(soft_numbers_exec(&numbers, 0x010000), -1); /* before the first executor */
-	ASSERT_OK(soft_numbers_init(&numbers));
-	ASSERT_OK(soft_numbers_alloc(&numbers, 1, &a, &one));
-	ASSERT_OK(soft_numbers_alloc(&numbers, 2, &b, &other));
+	soft_names_init(&names[0], numbers, 1);
+	soft_names_init(&names[1], numbers, 2);
+	ASSERT_OK(soft_names_alloc(&names[0], &a, &one));
+	ASSERT_OK(soft_names_alloc(&names[1], &b, &other));
 	ASSERT_NE(one, other);
-	ASSERT_EQ(soft_numbers_exec(&numbers, one), 1);
-	ASSERT_EQ(soft_numbers_exec(&numbers, other), 2);
-	ASSERT(soft_numbers_find(&numbers, 1, one) == &a);
-	ASSERT(!soft_numbers_find(&numbers, 2, one));
-	soft_numbers_dealloc(&numbers, one);
-	ASSERT_EQ(soft_numbers_exec(&numbers, one), -1);
-	ASSERT_EQ(soft_numbers_exec(&numbers, 0), -1);
-	soft_numbers_deinit(&numbers);
+	ASSERT_EQ(soft_shared_number_exec(numbers, one), 1);
+	ASSERT_EQ(soft_shared_number_exec(numbers, other), 2);
+	ASSERT(soft_names_find(&names[0], one) == &a);
+	ASSERT(!soft_names_find(&names[1], one));
+	soft_names_dealloc(&names[0], one);
+	ASSERT_EQ(soft_shared_number_exec(numbers, one), -1);
+	ASSERT_EQ(soft_shared_number_exec(numbers, 0), -1);
+	soft_names_deinit(&names[0]);
+	soft_names_deinit(&names[1]);
+	free(numbers);
+}
+
+TEST(numbers_of_an_executor_that_was_killed_are_free_again_and_others_stay)
+{
+	struct soft_shared_numbers *numbers = new_numbers();
+	uint32_t number[300];
+
+	for (uint32_t i = 0; i < 300; i++)
+		ASSERT_OK(soft_shared_number_alloc(numbers, i % 3, &number[i]));
+	ASSERT_EQ(soft_shared_numbers_drop(numbers, 1), 100u);
+	for (uint32_t i = 0; i < 300; i++)
+		ASSERT_EQ(soft_shared_number_exec(numbers, number[i]), i % 3 == 1 ? -1 : (int)(i % 3));
+	free(numbers);
+}
+
+#define N_TAKERS 4
+#define N_TAKEN 16384
+
+struct taker {
+	pthread_t thread;
+	struct soft_shared_numbers *numbers;
+	uint32_t exec;
+	uint32_t number[N_TAKEN];
+};
+
+static void *take_numbers(void *arg)
+{
+	struct taker *taker = arg;
+
+	for (unsigned int i = 0; i < N_TAKEN; i++)
+		ASSERT_OK(soft_shared_number_alloc(taker->numbers, taker->exec, &taker->number[i]));
+	return NULL;
+}
+
+/* All slots at once, from several sides, without a lock. */
+TEST(executors_that_take_numbers_at_once_take_different_ones)
+{
+	struct soft_shared_numbers *numbers = new_numbers();
+	struct taker *takers = calloc(N_TAKERS, sizeof(*takers));
+
+	ASSERT(takers);
+	for (uint32_t t = 0; t < N_TAKERS; t++) {
+		takers[t].numbers = numbers;
+		takers[t].exec = 7 * t;
+		ASSERT_OK(pthread_create(&takers[t].thread, NULL, take_numbers, &takers[t]));
+	}
+	for (uint32_t t = 0; t < N_TAKERS; t++)
+		ASSERT_OK(pthread_join(takers[t].thread, NULL));
+	for (uint32_t t = 0; t < N_TAKERS; t++)
+		for (unsigned int i = 0; i < N_TAKEN; i++)
+			ASSERT_EQ(soft_shared_number_exec(numbers, takers[t].number[i]), (int)(7 * t));
+	free(takers);
+	free(numbers);
 }
 
 #define N_PUSHERS 4
@@ -98,7 +168,8 @@ TEST(a_mailbox_keeps_the_order_of_each_sender)
 {
 	struct pusher *pushers = calloc(N_PUSHERS, sizeof(*pushers));
 	unsigned int next[N_PUSHERS] = {0}, n = 0;
-	struct soft_lane *lane = soft_lane_new();
+	struct soft_shared_lane shared = {0};
+	struct soft_lane *lane = soft_lane_new(&shared);
 	struct list items, *link;
 
 	ASSERT(pushers && lane);
@@ -128,7 +199,8 @@ TEST(a_mailbox_keeps_the_order_of_each_sender)
 
 TEST(taking_appends_behind_what_is_there)
 {
-	struct soft_lane *lane = soft_lane_new();
+	struct soft_shared_lane shared = {0};
+	struct soft_lane *lane = soft_lane_new(&shared);
 	struct list items, a, b, c;
 
 	ASSERT(lane);
@@ -147,12 +219,12 @@ TEST(ports_are_found_by_gid_and_outlive_their_nic)
 {
 	const uint8_t gid[2][16] = {{1}, {2}};
 	struct soft_fabric *fabric = soft_fabric_new();
-	struct soft_port *port = soft_port_new(gid[0]), *route = NULL;
+	struct soft_port *port, *route = NULL;
 	struct soft_lane *lane;
 
-	ASSERT(fabric && port);
+	ASSERT(fabric);
 	ASSERT_ERR(soft_fabric_find(fabric, gid[0], &route), EHOSTUNREACH);
-	ASSERT_OK(soft_fabric_add(fabric, port));
+	ASSERT_OK(soft_fabric_add(fabric, gid[0], &port));
 	ASSERT_ERR(soft_fabric_find(fabric, gid[1], &route), EHOSTUNREACH);
 	ASSERT_OK(soft_fabric_find(fabric, gid[0], &route));
 	ASSERT(route == port);
@@ -161,7 +233,7 @@ TEST(ports_are_found_by_gid_and_outlive_their_nic)
 	soft_fabric_remove(fabric, port);
 	soft_port_unref(port);
 	soft_lane_wake(lane);
-	ASSERT_MEMEQ(route->gid, gid[0], 16);
+	ASSERT_MEMEQ(route->shared->gid, gid[0], 16);
 	ASSERT_ERR(soft_fabric_find(fabric, gid[0], &port), EHOSTUNREACH);
 	soft_port_unref(route);
 	soft_fabric_unref(fabric);
@@ -170,8 +242,8 @@ TEST(ports_are_found_by_gid_and_outlive_their_nic)
 /* More sessions have news than there is room for, and the port goes down. */
 TEST(news_of_the_port_are_not_pushed_out_by_those_of_sessions)
 {
-	static struct soft_port port;
-	static struct soft_nic nic = {.port = &port};
+	struct soft_shared_numbers *numbers = new_numbers();
+	static struct soft_nic nic;
 	struct soft_exec exec = {.nic = &nic, .index = 3};
 	struct engine_event error = {.kind = ENGINE_EVENT_QP_ERROR, .syndrome = 1};
 	struct soft_ctx ctx = {.nic = &nic};
@@ -183,8 +255,8 @@ TEST(news_of_the_port_are_not_pushed_out_by_those_of_sessions)
 
 	nic.base.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	ASSERT_OK(soft_events_init(&nic.events));
-	ASSERT_OK(soft_numbers_init(&port.qpns));
-	ASSERT_OK(soft_numbers_alloc(&port.qpns, 3, &qp, &error.number));
+	soft_names_init(&exec.qpns, numbers, 3);
+	ASSERT_OK(soft_names_alloc(&exec.qpns, &qp, &error.number));
 	for (ctx.base.session_id = 1; ctx.base.session_id <= 300; ctx.base.session_id++)
 		soft_event(&exec, &error);
 	for (int i = 0; i < 5; i++)
@@ -195,7 +267,8 @@ TEST(news_of_the_port_are_not_pushed_out_by_those_of_sessions)
 	ASSERT_EQ(n, SOFT_MAX_EVENTS + 3); /* and how many were lost */
 	ASSERT_EQ(last.kind, NIC_EVENT_PORT_STATE);
 	ASSERT_EQ(last.state, NIC_PORT_DOWN);
-	soft_numbers_deinit(&port.qpns);
+	soft_names_deinit(&exec.qpns);
+	free(numbers);
 	soft_events_deinit(&nic.events);
 	close(nic.base.event_fd);
 }
@@ -203,8 +276,8 @@ TEST(news_of_the_port_are_not_pushed_out_by_those_of_sessions)
 /* In any order, reported and lost events add up to all events; then nothing is readable. */
 TEST(events_that_find_no_room_are_counted)
 {
-	static struct soft_port port;
-	static struct soft_nic nic = {.port = &port};
+	struct soft_shared_numbers *numbers = new_numbers();
+	static struct soft_nic nic;
 	struct soft_exec exec = {.nic = &nic, .index = 3};
 	struct engine_event error = {.kind = ENGINE_EVENT_QP_ERROR, .syndrome = 1};
 	struct soft_ctx ctx = {.nic = &nic};
@@ -216,8 +289,8 @@ TEST(events_that_find_no_room_are_counted)
 
 	nic.base.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	ASSERT_OK(soft_events_init(&nic.events));
-	ASSERT_OK(soft_numbers_init(&port.qpns));
-	ASSERT_OK(soft_numbers_alloc(&port.qpns, 3, &qp, &error.number));
+	soft_names_init(&exec.qpns, numbers, 3);
+	ASSERT_OK(soft_names_alloc(&exec.qpns, &qp, &error.number));
 	for (unsigned int i = 0; i < 900; i++) {
 		ctx.base.session_id = 1 + i % 300;
 		soft_event(&exec, &error);
@@ -232,7 +305,8 @@ TEST(events_that_find_no_room_are_counted)
 	ASSERT_EQ(n_told + n_lost, 900);
 	ASSERT_GT(n_merged, 0);
 	ASSERT_EQ(read(nic.base.event_fd, &count, sizeof(count)), -1);
-	soft_numbers_deinit(&port.qpns);
+	soft_names_deinit(&exec.qpns);
+	free(numbers);
 	soft_events_deinit(&nic.events);
 	close(nic.base.event_fd);
 }

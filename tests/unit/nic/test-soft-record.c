@@ -240,61 +240,77 @@ TEST(impossible_records_are_refused)
 
 /* ---- numbers ---------------------------------------------------------------------------------------------------------- */
 
+static void init_names(struct soft_names *names)
+{
+	struct soft_shared_numbers *numbers = aligned_alloc(64, sizeof(*numbers));
+
+	ASSERT(numbers);
+	memset(numbers, 0, sizeof(*numbers));
+	ASSERT_OK(soft_shared_numbers_init(numbers));
+	soft_names_init(names, numbers, 0);
+}
+
+static void deinit_names(struct soft_names *names)
+{
+	free(names->numbers);
+	soft_names_deinit(names);
+}
+
 TEST(new_numbers_come_behind_those_of_a_former_process)
 {
-	struct soft_numbers numbers;
+	struct soft_names names;
 	uint32_t number;
 	int object;
 
-	ASSERT_OK(soft_numbers_init(&numbers));
-	ASSERT_OK(soft_numbers_reserve(&numbers, 0, 0x05fffe, &object));
-	ASSERT_OK(soft_numbers_reserve(&numbers, 0, 0x060001, &object));
-	ASSERT_OK(soft_numbers_reserve(&numbers, 0, 0x050010, &object));
-	ASSERT_EQ(soft_numbers_find(&numbers, 0, 0x05fffe), (void *)&object);
-	ASSERT(!soft_numbers_find(&numbers, 0, 0x06fffe));
-	ASSERT_ERR(soft_numbers_reserve(&numbers, 0, 0x07fffe, &object), EEXIST);
-	ASSERT_ERR(soft_numbers_reserve(&numbers, 0, 0x000003, &object), EINVAL);
-	ASSERT_ERR(soft_numbers_reserve(&numbers, 0, 0xff0003, &object), EINVAL);
-	ASSERT_ERR(soft_numbers_reserve(&numbers, 0, 0x1000003, &object), EINVAL);
-	ASSERT_OK(soft_numbers_alloc(&numbers, 0, &object, &number));
+	init_names(&names);
+	ASSERT_OK(soft_names_reserve(&names, 0x05fffe, &object));
+	ASSERT_OK(soft_names_reserve(&names, 0x060001, &object));
+	ASSERT_OK(soft_names_reserve(&names, 0x050010, &object));
+	ASSERT_EQ(soft_names_find(&names, 0x05fffe), (void *)&object);
+	ASSERT(!soft_names_find(&names, 0x06fffe));
+	ASSERT_ERR(soft_names_reserve(&names, 0x07fffe, &object), EEXIST);
+	ASSERT_ERR(soft_names_reserve(&names, 0x000003, &object), EINVAL);
+	ASSERT_ERR(soft_names_reserve(&names, 0xff0003, &object), EINVAL);
+	ASSERT_ERR(soft_names_reserve(&names, 0x1000003, &object), EINVAL);
+	ASSERT_OK(soft_names_alloc(&names, &object, &number));
 	ASSERT_EQ(number, 0x060002u);
-	soft_numbers_dealloc(&numbers, 0x05fffe);
-	ASSERT(!soft_numbers_find(&numbers, 0, 0x05fffe));
-	soft_numbers_deinit(&numbers);
+	soft_names_dealloc(&names, 0x05fffe);
+	ASSERT(!soft_names_find(&names, 0x05fffe));
+	deinit_names(&names);
 }
 
 TEST(the_circle_of_numbers_has_no_seam)
 {
-	struct soft_numbers numbers;
+	struct soft_names names;
 	uint32_t number;
 	int object;
 
-	ASSERT_OK(soft_numbers_init(&numbers));
-	ASSERT_OK(soft_numbers_reserve(&numbers, 0, 0xfeffff, &object));
-	ASSERT_OK(soft_numbers_alloc(&numbers, 0, &object, &number));
+	init_names(&names);
+	ASSERT_OK(soft_names_reserve(&names, 0xfeffff, &object));
+	ASSERT_OK(soft_names_alloc(&names, &object, &number));
 	ASSERT_EQ(number, 0x010000u);
 	/* One of before the seam does not set it back. */
-	ASSERT_OK(soft_numbers_reserve(&numbers, 0, 0xfefffe, &object));
-	ASSERT_OK(soft_numbers_alloc(&numbers, 0, &object, &number));
+	ASSERT_OK(soft_names_reserve(&names, 0xfefffe, &object));
+	ASSERT_OK(soft_names_alloc(&names, &object, &number));
 	ASSERT_EQ(number, 0x010001u);
-	soft_numbers_deinit(&numbers);
+	deinit_names(&names);
 }
 
 TEST(all_slots_but_the_reserved_ones_are_given_out)
 {
-	struct soft_numbers numbers;
+	struct soft_names names;
 	uint32_t number, n = 0;
 	int object, other;
 
-	ASSERT_OK(soft_numbers_init(&numbers));
+	init_names(&names);
 	for (uint32_t i = 0; i < 1000; i++)
-		ASSERT_OK(soft_numbers_reserve(&numbers, 0, 0x100000 | i * 61, &object));
-	while (soft_numbers_alloc(&numbers, 0, &other, &number) == 0) {
-		ASSERT_EQ(soft_numbers_find(&numbers, 0, number), (void *)&other);
+		ASSERT_OK(soft_names_reserve(&names, 0x100000 | i * 61, &object));
+	while (soft_names_alloc(&names, &other, &number) == 0) {
+		ASSERT_EQ(soft_names_find(&names, number), (void *)&other);
 		n++;
 	}
 	ASSERT_EQ(n, 65536u - 1000);
 	for (uint32_t i = 0; i < 1000; i++)
-		ASSERT_EQ(soft_numbers_find(&numbers, 0, 0x100000 | i * 61), (void *)&object);
-	soft_numbers_deinit(&numbers);
+		ASSERT_EQ(soft_names_find(&names, 0x100000 | i * 61), (void *)&object);
+	deinit_names(&names);
 }

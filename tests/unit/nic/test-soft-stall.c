@@ -586,3 +586,162 @@ TEST(holes_punched_at_the_lowest_priority_stall_their_own_user_alone)
 	client_close(&victim);
 	rig_close(&rig);
 }
+
+/* ---- a session between a user who stalls and one who is well -------------------------------------------------------------- */
+
+#define N_JAMMED 24u /* QPs to the user who stalls */
+#define N_LARGE 4u /* on each of them: more packets than the session can have */
+#define LARGE_BYTES (CLIENT_MEM_BYTES / 2)
+#define RATED_NSEC (400 * NSEC_PER_MSEC) /* well within the time that she sits */
+
+/* Bob's session has a QP with Carol, and N_JAMMED with Alice. */
+struct between {
+	struct rig rig;
+	struct client alice, bob, carol;
+};
+
+static void between_open(struct between *b)
+{
+	rig_open(&b->rig, 1, SITS);
+	client_open_for(&b->alice, b->rig.nic[0], 1, ALICE, N_JAMMED + 1);
+	client_open_for(&b->bob, b->rig.nic[0], 2, BOB, N_JAMMED + 2);
+	client_open_for(&b->carol, b->rig.nic[0], 3, CAROL, 2);
+	client_connect(&b->alice, N_JAMMED, &b->alice, N_JAMMED);
+	client_connect(&b->bob, 0, &b->bob, 0);
+	client_connect(&b->carol, 0, &b->carol, 0);
+	client_connect_as(&b->bob, 1, &b->carol, 1, &impatient);
+	for (unsigned int i = 0; i < N_JAMMED; i++)
+		client_connect_as(&b->bob, 2 + i, &b->alice, i, &impatient);
+	/* They have sat before anything is measured. */
+	sit_still(&b->bob);
+	sit_still(&b->carol);
+	begin_write(&b->bob, 0);
+	begin_write(&b->carol, 0);
+	client_complete(&b->bob, 0);
+	client_complete(&b->carol, 0);
+}
+
+static void between_close(struct between *b)
+{
+	client_close(&b->alice);
+	client_close(&b->bob);
+	client_close(&b->carol);
+	rig_close(&b->rig);
+}
+
+/* Small requests one after the other; reads are answered by Bob. */
+static double rate_with_carol(struct between *b, bool are_reads)
+{
+	struct rate rate = {.nsec = nsec_now()};
+
+	do {
+		struct client *c = are_reads ? &b->carol : &b->bob;
+
+		if (are_reads)
+			client_post_read(c, 1, 0, &b->bob, 0, 8);
+		else
+			client_post_inline(c, 1, rate.writes, &b->carol, 8);
+		client_ring(c, 1);
+		client_complete(c, 1);
+		rate.writes++;
+	} while (nsec_now() - rate.nsec < RATED_NSEC);
+	rate.nsec = nsec_now() - rate.nsec;
+	return per_msec(&rate);
+}
+
+static void alice_sits(struct between *b)
+{
+	for (unsigned int i = 0; i < SITS_AFTER; i++)
+		client_post_inline(&b->alice, N_JAMMED, i, &b->alice, 0);
+	client_ring(&b->alice, N_JAMMED);
+	for (unsigned int i = 0; i < SITS_AFTER; i++)
+		client_complete(&b->alice, N_JAMMED);
+}
+
+static void post_large(struct client *c, unsigned int first_qp, const struct client *to, bool are_reads)
+{
+	for (unsigned int i = first_qp; i < first_qp + N_JAMMED; i++) {
+		for (unsigned int n = 0; n < N_LARGE; n++)
+			if (are_reads)
+				client_post_read(c, i, LARGE_BYTES, to, 0, LARGE_BYTES);
+			else
+				client_post_write(c, i, 0, to, LARGE_BYTES, LARGE_BYTES);
+		client_ring(c, i);
+	}
+}
+
+/* All of them, and none was sent twice. */
+static void complete_large(struct client *c, unsigned int first_qp)
+{
+	struct nic_qp_info info;
+
+	c->ctx->patience_nsec = CLIENT_LIMIT_NSEC;
+	for (unsigned int i = first_qp; i < first_qp + N_JAMMED; i++) {
+		for (unsigned int n = 0; n < N_LARGE; n++)
+			client_complete(c, i);
+		ASSERT_OK(c->ctx->nic->ops->qp_query(c->ctx, client_qpn(c, i), &info));
+		ASSERT_EQ(info.counters.retries, 0u);
+	}
+}
+
+static bool keeps_rate(const char *what, double alone, double beside)
+{
+	printf("# %s: alone %.1f a millisecond, beside a peer that stalls %.1f\n", what, alone, beside);
+	return beside >= KEEPS_AT_LEAST * alone;
+}
+
+/* Without a limit on what is on its way to one peer, these packets are all that the session can have. */
+static bool writes_beside_a_stall(void)
+{
+	struct between b;
+	double alone;
+	bool keeps;
+
+	between_open(&b);
+	client_fill(&b.bob, 0, LARGE_BYTES, 7);
+	alone = rate_with_carol(&b, false);
+	alice_sits(&b);
+	post_large(&b.bob, 2, &b.alice, false);
+	keeps = keeps_rate("writes", alone, rate_with_carol(&b, false));
+	complete_large(&b.bob, 2);
+	ASSERT_MEMEQ(b.alice.mem + LARGE_BYTES, b.bob.mem, LARGE_BYTES);
+	between_close(&b);
+	return keeps;
+}
+
+/* Rounds that miss are repeated, as above. */
+TEST(a_session_keeps_its_rate_with_one_peer_while_its_other_peers_stall)
+{
+	bool keeps = false;
+
+	for (unsigned int i = 0; i < N_ROUNDS && !keeps; i++)
+		keeps = writes_beside_a_stall();
+	ASSERT(keeps);
+}
+
+static bool answers_beside_a_stall(void)
+{
+	struct between b;
+	double alone;
+	bool keeps;
+
+	between_open(&b);
+	client_fill(&b.bob, 0, LARGE_BYTES, 9);
+	alone = rate_with_carol(&b, true);
+	post_large(&b.alice, 0, &b.bob, true);
+	alice_sits(&b);
+	keeps = keeps_rate("reads", alone, rate_with_carol(&b, true));
+	complete_large(&b.alice, 0);
+	ASSERT_MEMEQ(b.alice.mem + LARGE_BYTES, b.bob.mem, LARGE_BYTES);
+	between_close(&b);
+	return keeps;
+}
+
+TEST(a_session_answers_one_peer_while_others_do_not_take_its_answers)
+{
+	bool keeps = false;
+
+	for (unsigned int i = 0; i < N_ROUNDS && !keeps; i++)
+		keeps = answers_beside_a_stall();
+	ASSERT(keeps);
+}

@@ -127,7 +127,7 @@ static void take_down(struct remote_nic *nic, const struct remote_host *but)
 
 	if (soft_port_is_down(port))
 		return;
-	__atomic_store_n(&port->down, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&port->shared->down, true, __ATOMIC_RELAXED);
 	n = remote_hosts(nic->all, NULL, hosts);
 	for (unsigned int i = 0; i < n; i++) {
 		if (hosts[i] != but)

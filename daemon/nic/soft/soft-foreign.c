@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packets between executors of different users: as bytes, through channels (soft-ring.h).
+ *
+ * An executor opens a channel when it has its first request for an executor of another user, and answers to requests go back through
+ * the channel that they came by. A packet is back in the sender's pool when it is written. If there is no room it is kept back,
+ * the way is jammed, and QPs that would send there wait without packets (struct engine_jam); other peers of their session go on.
+ *
+ * Whoever writes rings the bell of the peer's lane, once for all that it has written in a round. The bell is also what says that there
+ * is room again, that a channel is new, and that a side has left.
+ *
+ * Memory: SOFT_MAX_CHANNELS of half a MiB for each executor, touched as they are used; the least recently used one that is empty
+ * makes room for another. Refuses (drops) packets to one peer more than that. A channel ends with the executor at either side.
+ *
+ * Data thread, but for stock, reap and what follows the end of a thread. Mapping may wait for the memory of other users, so the data
+ * thread does it only when there is no stock, and unmaps nothing: what is over is kept for a thread that may wait.
+ */
+#include "daemon/nic/soft/soft.h"
+
+#include <errno.h>
+
+#define STOCK_MOST 8u
+#define POSITION_BITS 26 /* of positions in units of SOFT_RECORD_ALIGN */
+
+_Static_assert(SOFT_STAMP_MASK >> POSITION_BITS, "a position has room in a stamp");
+
+/* ---- channels in advance ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * Another user's executor must not touch the sender's memory. The memory of the fault point cannot be read at once, so its packets
+ * have to refer to it.
+ */
+bool soft_is_foreign(const struct soft_exec *exec, const struct soft_lane *lane)
+{
+	uint32_t uid = __atomic_load_n(&lane->shared->uid, __ATOMIC_RELAXED);
+
+	return lane != exec->lane && exec->nic->fault.kind != SOFT_FAULT_DELAY_MEMORY &&
+	       (uid == SOFT_UID_SEVERAL || uid != __atomic_load_n(&exec->lane->shared->uid, __ATOMIC_RELAXED));
+}
+
+void soft_foreign_stock(struct soft_exec *exec, unsigned int n)
+{
+	struct soft_end *end;
+
+	soft_ends_reap(exec->nic->fabric);
+	while (__atomic_load_n(&exec->n_stock, __ATOMIC_RELAXED) < (n < STOCK_MOST ? n : STOCK_MOST)) {
+		end = soft_end_new_pair(exec->nic->fabric);
+		if (!end)
+			return;
+		soft_stack_push(&exec->stock, &end->link);
+		__atomic_fetch_add(&exec->n_stock, 1, __ATOMIC_RELAXED);
+	}
+}
+
+static bool is_foreign_addr(const struct soft_exec *exec, const struct nic_addr *addr)
+{
+	const struct soft_lane *lane;
+	struct soft_port *port;
+	bool is_foreign;
+
+	if (addr->link != NIC_LINK_ETHERNET || soft_fabric_find(exec->nic->fabric, addr->gid, &port) < 0)
+		return false;
+	lane = soft_port_find_lane(port, addr->qpn);
+	is_foreign = lane && soft_is_foreign(exec, lane);
+	soft_port_unref(port);
+	return is_foreign;
+}
+
+/* A few of them stand for all. */
+void soft_foreign_expect(struct soft_exec *exec, unsigned int n, const struct nic_addr *(*peer)(const void *peers, unsigned int i),
+			 const void *peers)
+{
+	unsigned int n_foreign = 0;
+
+	for (unsigned int i = 0; i < n && i < STOCK_MOST; i++)
+		n_foreign += is_foreign_addr(exec, peer(peers, i));
+	if (n_foreign > 0)
+		soft_foreign_stock(exec, n_foreign);
+}
+
+static struct soft_end *take_stock(struct soft_exec *exec)
+{
+	struct list *link = soft_stack_pop(&exec->stock);
+
+	if (!link)
+		return NULL;
+	__atomic_fetch_sub(&exec->n_stock, 1, __ATOMIC_RELAXED);
+	return container_of(link, struct soft_end, link);
+}
+
+/* ---- the ends of an executor ---------------------------------------------------------------------------------------------------------- */
+
+static uint64_t key_of(bool is_opener, uint32_t port, uint32_t exec)
+{
+	return (uint64_t)is_opener << 32 | port << 16 | exec;
+}
+
+static struct soft_end *find_end(const struct soft_exec *exec, const struct soft_lane *lane, bool is_opener)
+{
+	return hash_get(&exec->ends_by_peer, key_of(is_opener, lane->port, lane->exec));
+}
+
+static uint32_t epoch_of(const struct soft_lane *lane)
+{
+	return __atomic_load_n(&lane->shared->epoch, __ATOMIC_ACQUIRE);
+}
+
+/* Its peer has gone, and perhaps another has taken its place. */
+static bool is_stale(const struct soft_end *end)
+{
+	return epoch_of(end->lane) != end->epoch || __atomic_load_n(&end->channel->shared->is_over, __ATOMIC_ACQUIRE);
+}
+
+static void drop_held(struct soft_end *end)
+{
+	while (!list_empty(&end->held)) {
+		struct list *link = end->held.next;
+
+		list_del(link);
+		engine_packet_free(engine_packet_from_link(link));
+	}
+	end->held_bytes = 0;
+}
+
+static void jam_begin(struct soft_end *end)
+{
+	struct soft_exec *exec = end->exec;
+
+	if (!list_empty(&end->jam_link))
+		return;
+	list_add_tail(&exec->jams, &end->jam_link);
+	__atomic_store_n(&end->out.way->is_jammed, 1, __ATOMIC_RELEASE);
+	engine_set_jams(exec->engine, ++exec->n_jams);
+}
+
+static void jam_end(struct soft_end *end)
+{
+	struct soft_exec *exec = end->exec;
+
+	while (engine_jam_wake(&end->jam))
+		;
+	if (list_empty(&end->jam_link))
+		return;
+	list_del(&end->jam_link);
+	__atomic_store_n(&end->out.way->is_jammed, 0, __ATOMIC_RELEASE);
+	exec->n_jams--;
+	if (exec->engine)
+		engine_set_jams(exec->engine, exec->n_jams);
+}
+
+static void end_is_unused(struct soft_reader *reader)
+{
+	soft_end_bury(container_of(reader, struct soft_end, in));
+}
+
+/* This executor has it no more. Records that the engine still uses stay until it does not. */
+static void leave(struct soft_end *end)
+{
+	struct soft_exec *exec = end->exec;
+
+	hash_remove(&exec->ends_by_peer, key_of(end->is_opener, end->port_id, end->exec_id));
+	list_del(&end->link);
+	list_del(&end->news_link);
+	drop_held(end);
+	jam_end(end);
+	exec->n_ends--;
+	exec->n_opened -= end->is_opener;
+	__atomic_store_n(&end->channel->shared->is_over, 1, __ATOMIC_RELEASE);
+	soft_lane_ring(end->lane);
+	end->port = soft_port_unref(end->port);
+	end->in.has_news = NULL;
+	if (end->in.n_used > 0)
+		end->in.unused = end_is_unused;
+	else
+		soft_end_bury(end);
+}
+
+/* -EEXIST, -ENOMEM. Takes the reference of the port. */
+static int enter(struct soft_exec *exec, struct soft_end *end, struct soft_port *port, struct soft_lane *lane)
+{
+	int r = hash_add(&exec->ends_by_peer, key_of(end->is_opener, lane->port, lane->exec), end);
+
+	if (r < 0) {
+		soft_port_unref(port);
+		return r;
+	}
+	end->exec = exec;
+	end->port = port;
+	end->lane = lane;
+	end->in.has_news = &exec->ends_have_more;
+	list_init(&end->link);
+	list_add_tail(&exec->ends, &end->link);
+	exec->n_ends++;
+	exec->n_opened += end->is_opener;
+	return 0;
+}
+
+static void say_where(struct soft_end *end, const struct soft_lane *lane)
+{
+	end->port_id = lane->port;
+	end->exec_id = lane->exec;
+	end->epoch = epoch_of(lane);
+}
+
+/* The one that was not used for longest, and has nothing on its way. */
+static bool leave_idlest(struct soft_exec *exec)
+{
+	struct soft_end *end, *idlest = NULL;
+
+	list_for_each_entry(end, &exec->ends, link)
+		if (end->is_opener && list_empty(&end->held) && soft_writer_is_done(&end->out) &&
+		    !soft_reader_has_more(&end->in) && (!idlest || end->used_nsec < idlest->used_nsec))
+			idlest = end;
+	if (idlest)
+		leave(idlest);
+	return idlest;
+}
+
+static struct soft_end *open_end(struct soft_exec *exec, struct soft_port *port, struct soft_lane *lane)
+{
+	struct soft_end *end, *other;
+
+	if (exec->n_opened >= SOFT_MAX_CHANNELS && !leave_idlest(exec))
+		return NULL;
+	end = take_stock(exec);
+	if (!end)
+		soft_ends_reap(exec->nic->fabric);
+	if (!end && !(end = soft_end_new_pair(exec->nic->fabric)))
+		return NULL;
+	other = end->other;
+	say_where(end, lane);
+	say_where(other, exec->lane);
+	__atomic_fetch_add(&port->refs, 1, __ATOMIC_RELAXED);
+	if (enter(exec, end, port, lane) < 0) {
+		soft_end_bury_pair(end);
+		return NULL;
+	}
+	soft_stack_push(&lane->ends, &other->link);
+	soft_lane_ring(lane);
+	return end;
+}
+
+/* One that another executor has opened to this one. It names itself by its place, which is looked up here. */
+static void take_end(struct soft_exec *exec, struct soft_end *end)
+{
+	struct soft_lane *lane = NULL;
+	struct soft_port *port;
+	struct soft_end *former;
+
+	if (soft_fabric_find_id(exec->nic->fabric, end->port_id, &port) == 0) {
+		lane = __atomic_load_n(&port->lanes[end->exec_id], __ATOMIC_ACQUIRE);
+		if (!lane)
+			soft_port_unref(port);
+	}
+	former = lane ? find_end(exec, lane, false) : NULL;
+	if (former)
+		leave(former);
+	if (lane && enter(exec, end, port, lane) == 0)
+		return;
+	__atomic_store_n(&end->channel->shared->is_over, 1, __ATOMIC_RELEASE);
+	soft_end_bury(end);
+}
+
+static void take_ends(struct soft_exec *exec)
+{
+	struct list *link;
+
+	while ((link = soft_stack_pop(&exec->lane->ends)))
+		take_end(exec, container_of(link, struct soft_end, link));
+}
+
+/* ---- sending --------------------------------------------------------------------------------------------------------------- */
+
+/* It is the engine's again. -EAGAIN, -EBADMSG: it is not. */
+static int write_packet(struct soft_end *end, struct engine_packet *pkt, uint32_t bytes)
+{
+	struct soft_exec *exec = end->exec;
+	struct engine_piece pieces[2];
+	int r = soft_writer_begin(&end->out, bytes, pieces);
+
+	if (r < 0)
+		return r;
+	engine_packet_write(exec->engine, pkt, exec->nic->port->id, pieces);
+	soft_writer_commit(&end->out, bytes);
+	engine_packet_put(exec->engine, pkt);
+	if (list_empty(&end->news_link))
+		list_add_tail(&exec->ends_with_news, &end->news_link);
+	return 0;
+}
+
+/* Sends the packets that were kept back, as far as there is room. -EBADMSG. */
+static int flush(struct soft_end *end)
+{
+	const struct soft_exec *exec = end->exec;
+
+	if (exec->is_mute || soft_port_is_down(exec->nic->port) || soft_port_is_down(end->port))
+		drop_held(end);
+	while (!list_empty(&end->held)) {
+		struct list *link = end->held.next;
+		struct engine_packet *pkt = engine_packet_from_link(link);
+		/* bounded: it was counted before. */
+		uint32_t bytes = (uint32_t)engine_packet_bytes(pkt);
+		int r;
+
+		list_del(link);
+		r = write_packet(end, pkt, bytes);
+		if (r == 0) {
+			end->held_bytes -= soft_record_bytes(bytes);
+			continue;
+		}
+		list_add_head(&end->held, link);
+		if (r == -EBADMSG)
+			return r;
+		if (!soft_writer_wants_room(&end->out))
+			break;
+	}
+	return 0;
+}
+
+static int hold(struct soft_end *end, struct engine_packet *pkt, uint32_t bytes)
+{
+	list_add_tail(&end->held, engine_packet_link(pkt));
+	end->held_bytes += soft_record_bytes(bytes);
+	jam_begin(end);
+	return flush(end);
+}
+
+static int send_by(struct soft_end *end, struct engine_packet *pkt, uint32_t bytes)
+{
+	int r = list_empty(&end->held) ? write_packet(end, pkt, bytes) : -EAGAIN;
+
+	end->used_nsec = end->exec->poll.now_nsec;
+	if (r == -EAGAIN)
+		r = hold(end, pkt, bytes);
+	else if (r < 0)
+		engine_packet_free(pkt);
+	if (r < 0)
+		leave(end);
+	return r < 0 ? -EHOSTUNREACH : 0;
+}
+
+int soft_foreign_send(struct soft_exec *exec, struct soft_lane *lane, struct soft_port *port, struct engine_packet *pkt)
+{
+	bool is_request = engine_packet_is_request(pkt);
+	int bytes = engine_packet_bytes(pkt);
+	struct soft_end *end = find_end(exec, lane, is_request);
+
+	if (end && is_stale(end)) {
+		leave(end);
+		end = NULL;
+	}
+	if (!end && is_request && bytes >= 0)
+		end = open_end(exec, port, lane);
+	if (end && bytes >= 0)
+		return send_by(end, pkt, (uint32_t)bytes);
+	engine_packet_free(pkt);
+	return -EHOSTUNREACH;
+}
+
+struct engine_jam *soft_foreign_jam(const struct soft_exec *exec, const struct soft_lane *lane, bool is_answer)
+{
+	struct soft_end *end = find_end(exec, lane, !is_answer);
+
+	return end && !list_empty(&end->held) && !is_stale(end) ? &end->jam : NULL;
+}
+
+void soft_foreign_tell(struct soft_exec *exec)
+{
+	while (!list_empty(&exec->ends_with_news)) {
+		struct soft_end *end = list_first_entry(&exec->ends_with_news, struct soft_end, news_link);
+
+		list_del(&end->news_link);
+		soft_lane_ring(end->lane);
+	}
+}
+
+static uint32_t position(uint32_t bytes)
+{
+	return bytes / SOFT_RECORD_ALIGN;
+}
+
+bool soft_foreign_is_behind(const struct soft_exec *exec, const struct soft_lane *lane, uint32_t *stamp)
+{
+	const struct soft_end *end = find_end(exec, lane, true);
+	uint32_t tail, passed;
+
+	if (end && __atomic_load_n(&end->in.way->is_jammed, __ATOMIC_ACQUIRE) && !is_stale(end))
+		return true;
+	if (!end || is_stale(end) || (*stamp && !(*stamp & SOFT_STAMP_WAY))) {
+		*stamp = *stamp & SOFT_STAMP_WAY ? 0 : *stamp;
+		return false;
+	}
+	if (!*stamp && soft_writer_is_done(&end->out) && list_empty(&end->held))
+		return false;
+	if (!*stamp)
+		*stamp = position(end->out.head + end->held_bytes) | SOFT_STAMP_SET | SOFT_STAMP_WAY;
+	tail = position(__atomic_load_n(&end->out.way->tail, __ATOMIC_ACQUIRE));
+	passed = (tail - *stamp) << (32 - POSITION_BITS);
+	if (passed > INT32_MAX)
+		return true;
+	*stamp = 0;
+	return false;
+}
+
+/* ---- receiving ------------------------------------------------------------------------------------------------------------- */
+
+/* From whom it says, the way that it came? A number that nobody has may be that of a QP that has just gone. */
+static bool is_credible(const struct soft_end *end, uint32_t source, const struct engine_packet *pkt)
+{
+	int exec = soft_shared_number_exec(&end->port->shared->qpns, engine_packet_src_qpn(pkt));
+
+	return source == end->port_id && engine_packet_is_request(pkt) != end->is_opener &&
+	       (exec < 0 || exec == end->exec_id);
+}
+
+/* 1: a packet; 0: none, or none now; -EBADMSG. */
+static int read_packet(struct soft_end *end, struct engine_packet **ret_pkt)
+{
+	struct engine_piece pieces[2];
+	struct soft_ring_record *record;
+	uint32_t source;
+	int r = soft_reader_next(&end->in, pieces, &record);
+
+	if (r > 0) {
+		r = engine_packet_read(end->packets, pieces, &record->mem, &source, ret_pkt);
+		if (r == 0) {
+			soft_reader_pass(&end->in, record);
+			if (is_credible(end, source, *ret_pkt))
+				return 1;
+			engine_packet_free(*ret_pkt);
+			r = -EBADMSG;
+		}
+	}
+	if (r == -EAGAIN || r == -ENOBUFS) {
+		end->exec->ends_have_more = true;
+		return 0;
+	}
+	return r;
+}
+
+struct budget {
+	unsigned int packets;
+	uint64_t bytes;
+};
+
+static int receive(struct soft_end *end, struct budget *budget, unsigned int *n)
+{
+	struct engine_packet *pkt;
+	int r;
+
+	for (r = 1; r > 0 && budget->packets > 0 && budget->bytes > 0;) {
+		uint32_t bytes;
+
+		r = read_packet(end, &pkt);
+		if (r <= 0)
+			break;
+		bytes = engine_packet_payload_bytes(pkt);
+		budget->packets--;
+		budget->bytes -= bytes < budget->bytes ? bytes : budget->bytes;
+		engine_packet_set_source(pkt, end->port);
+		engine_input(end->exec->engine, pkt);
+		++*n;
+	}
+	end->exec->ends_have_more |= r > 0;
+	return r < 0 ? r : 0;
+}
+
+/* The peer may have gone since, but its lane has not. */
+static void release(struct soft_end *end)
+{
+	if (soft_reader_release(&end->in))
+		soft_lane_ring(end->lane);
+}
+
+static unsigned int run_end(struct soft_end *end, struct budget *budget)
+{
+	unsigned int n = 0;
+
+	if (is_stale(end)) {
+		leave(end);
+		return 1;
+	}
+	release(end);
+	if (flush(end) < 0 || receive(end, budget, &n) < 0) {
+		leave(end);
+		return n + 1;
+	}
+	release(end);
+	return n;
+}
+
+/* In turn, so that an end with much does not keep others waiting. */
+static unsigned int run_ends(struct soft_exec *exec, struct budget *budget)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = exec->n_ends; i > 0 && !list_empty(&exec->ends); i--) {
+		struct soft_end *end = list_first_entry(&exec->ends, struct soft_end, link);
+
+		if (budget->packets == 0 || budget->bytes == 0) {
+			exec->ends_have_more = true;
+			break;
+		}
+		list_del(&end->link);
+		list_add_tail(&exec->ends, &end->link);
+		n += run_end(end, budget);
+	}
+	return n;
+}
+
+/* Ways that are free again: those who waited try, some at a time. The jam ends when the last of them had a chance to. */
+static unsigned int run_jams(struct soft_exec *exec)
+{
+	struct soft_end *end, *next;
+	unsigned int n = 0;
+
+	list_for_each_entry_safe(end, next, &exec->jams, jam_link) {
+		if (!list_empty(&end->held))
+			continue;
+		if (list_empty(&end->jam.waiters))
+			jam_end(end);
+		else
+			engine_jam_wake(&end->jam);
+		n++;
+	}
+	return n;
+}
+
+unsigned int soft_foreign_run(struct soft_exec *exec, unsigned int max_packets, uint64_t max_bytes)
+{
+	struct budget budget = {max_packets, max_bytes};
+	uint32_t *bell = &exec->lane->shared->bell;
+	bool rings = __atomic_load_n(bell, __ATOMIC_RELAXED);
+	unsigned int n = 0;
+
+	if (rings) {
+		__atomic_exchange_n(bell, 0, __ATOMIC_SEQ_CST);
+		take_ends(exec);
+	}
+	if (rings || exec->ends_have_more) {
+		exec->ends_have_more = false;
+		n = run_ends(exec, &budget);
+	}
+	return exec->n_jams > 0 ? n + run_jams(exec) : n;
+}
+
+static bool can_go_on(const struct soft_end *end)
+{
+	const struct soft_reader *in = &end->in;
+
+	return soft_reader_can_release(in) || (soft_reader_has_more(in) && engine_packets_left(end->packets) &&
+					       in->behind - in->first < SOFT_MAX_RECORDS);
+}
+
+bool soft_foreign_is_pending(struct soft_exec *exec)
+{
+	const struct soft_end *end;
+
+	if (__atomic_load_n(&exec->lane->shared->bell, __ATOMIC_SEQ_CST))
+		return true;
+	list_for_each_entry(end, &exec->jams, jam_link)
+		if (list_empty(&end->held))
+			return true;
+	if (!exec->ends_have_more)
+		return false;
+	list_for_each_entry(end, &exec->ends, link)
+		if (can_go_on(end))
+			return true;
+	return false;
+}
+
+/* ---- begin and end ------------------------------------------------------------------------------------------------------------ */
+
+void soft_foreign_drop(struct soft_exec *exec)
+{
+	struct soft_end *end;
+
+	list_for_each_entry(end, &exec->ends, link) {
+		drop_held(end);
+		soft_reader_skip(&end->in);
+		release(end);
+	}
+}
+
+int soft_foreign_init(struct soft_exec *exec)
+{
+	list_init(&exec->ends);
+	list_init(&exec->ends_with_news);
+	list_init(&exec->jams);
+	hash_init(&exec->ends_by_peer);
+	return hash_reserve(&exec->ends_by_peer, SOFT_MAX_CHANNELS);
+}
+
+void soft_foreign_deinit(struct soft_exec *exec)
+{
+	struct soft_end *end;
+
+	while (!list_empty(&exec->ends))
+		leave(list_first_entry(&exec->ends, struct soft_end, link));
+	soft_ends_forget(exec->lane);
+	while ((end = take_stock(exec)))
+		soft_end_bury_pair(end);
+	hash_deinit(&exec->ends_by_peer);
+	soft_ends_reap(exec->nic->fabric);
+}

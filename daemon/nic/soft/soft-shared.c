@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory that executors share: a sparse memfd, since most ports have few executors and most executors few queues.
+ *
+ * Waking: who has news for a thread stores them and then looks at `asleep`; the thread stores `asleep` and then looks for news. Both
+ * are sequentially consistent, so one of the two sees the other.
+ */
+#include "daemon/nic/soft/soft-shared.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "daemon/nic/nic.h"
+#include "proto/base/cleanup.h"
+
+_Static_assert(SOFT_MAX_EXECS <= 256, "eight bits in a slot of the numbers");
+
+int soft_shared_new(struct soft_shared **ret_shared, int *ret_fd)
+{
+	void *map;
+	int r = nic_mem_create("shmd-soft", sizeof(struct soft_shared), 0, ret_fd, &map);
+
+	if (r == 0)
+		*ret_shared = map;
+	return r;
+}
+
+int soft_shared_map(int fd, struct soft_shared **ret_shared)
+{
+	_cleanup_close_ int copy = -1;
+	void *map;
+	int r = nic_mem_adopt(fd, sizeof(struct soft_shared), &copy, &map);
+
+	if (r == 0)
+		*ret_shared = map;
+	return r;
+}
+
+struct soft_shared *soft_shared_unmap(struct soft_shared *shared)
+{
+	if (shared)
+		munmap(shared, sizeof(*shared));
+	return NULL;
+}
+
+bool soft_shared_lane_must_wake(struct soft_shared_lane *lane)
+{
+	return __atomic_load_n(&lane->asleep, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&lane->asleep, 0, __ATOMIC_SEQ_CST);
+}
+
+bool soft_shared_lane_ring(struct soft_shared_lane *lane)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&lane->bell, __ATOMIC_RELAXED))
+		__atomic_exchange_n(&lane->bell, 1, __ATOMIC_SEQ_CST);
+	return soft_shared_lane_must_wake(lane);
+}
