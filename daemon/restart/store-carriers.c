@@ -20,6 +20,7 @@
 #include "daemon/restart/store-carriers.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,12 @@ static int look_first(const struct carrier_queue *queue, char name[FDSTORE_NAME_
 		return -EMFILE;
 	memcpy(&fd, CMSG_DATA(cmsg), sizeof(fd));
 	return fd;
+}
+
+/* -1: at the first packet, always. Otherwise each look begins where the one before ended. */
+static int set_look_from(const struct carrier_queue *queue, int byte)
+{
+	return setsockopt(queue->fd, SOL_SOCKET, SO_PEEK_OFF, &byte, sizeof(byte)) < 0 ? -errno : 0;
 }
 
 /* Without room for a descriptor the kernel closes the one that comes with it. */
@@ -261,6 +268,19 @@ static void name_queue(const struct carrier_queue *queue, char name[FDSTORE_NAME
 	snprintf(name, FDSTORE_NAME_BYTES, NAME_FORMAT, queue->carrier->number, queue != queue->carrier->queues);
 }
 
+/* In the manager's list of names, with what stands between two. */
+static size_t count_name_bytes(const struct carrier *carrier)
+{
+	char name[FDSTORE_NAME_BYTES];
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < CARRIERS_NAMES; i++) {
+		name_queue(&carrier->queues[i], name);
+		n += strlen(name) + 1;
+	}
+	return n;
+}
+
 static struct carrier *carrier_new(struct carriers *carriers, unsigned int number)
 {
 	struct carrier *carrier = calloc(1, sizeof(*carrier));
@@ -277,6 +297,7 @@ static struct carrier *carrier_new(struct carriers *carriers, unsigned int numbe
 	}
 	list_add_tail(&carriers->all, &carrier->link);
 	carriers->n++;
+	carriers->name_bytes += count_name_bytes(carrier);
 	if (number > carriers->last_number)
 		carriers->last_number = number;
 	return carrier;
@@ -299,6 +320,7 @@ static void carrier_free(struct carriers *carriers, struct carrier *carrier)
 		carriers->spare = NULL;
 	list_del(&carrier->link);
 	carriers->n--;
+	carriers->name_bytes -= count_name_bytes(carrier);
 	free(carrier);
 }
 
@@ -330,7 +352,7 @@ static bool may_grow(const struct carriers *carriers)
 {
 	struct rlimit limit;
 
-	return getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+	return getrlimit(RLIMIT_NOFILE, &limit) == 0 && carriers->last_number < UINT_MAX &&
 	       carriers->n_carried + CARRIERS_NAMES * PACKETS_PER_QUEUE <= limit.rlim_cur / IN_FLIGHT_SHARE;
 }
 
@@ -353,9 +375,17 @@ int carriers_grow(struct carriers *carriers)
 		carrier->queues[i].fd = fds[i];
 		link_queue(carriers, &carrier->queues[i]);
 	}
+	/* Where the next daemon could not look at more than one packet, nothing may lie in queues. */
+	r = set_look_from(&carrier->queues[0], -1);
+	if (r < 0) {
+		carrier_free(carriers, carrier);
+		return r;
+	}
 	r = keep(carrier);
 	if (r < 0)
 		let_go(carriers, carrier);
+	else
+		carriers->spare = carrier;
 	return r;
 }
 
@@ -457,17 +487,17 @@ int carriers_claim(struct carriers *carriers, const char *name, int fd)
 	return 0;
 }
 
-/* -EAGAIN: there are no more. */
+/* -EAGAIN: there are no more. For memory that finds no free descriptor nobody has use: a daemon with fewer of them starts, too. */
 static int read_packet(struct carriers *carriers, struct carrier_queue *queue, carriers_found_fn fn, void *arg)
 {
 	char name[FDSTORE_NAME_BYTES];
 	int fd = look_first(queue, name);
 	struct carried *carried;
 
-	if (fd < 0)
+	if (fd < 0 && fd != -EMFILE)
 		return fd;
 	carried = carried_new(carriers, queue);
-	if (carried && fn(arg, carried, name, fd))
+	if (carried && fd >= 0 && fn(arg, carried, name, fd))
 		return 0;
 	safe_close(fd);
 	if (!carried)
@@ -476,12 +506,6 @@ static int read_packet(struct carriers *carriers, struct carrier_queue *queue, c
 	return 0;
 }
 
-static int set_look_from(const struct carrier_queue *queue, int byte)
-{
-	return setsockopt(queue->fd, SOL_SOCKET, SO_PEEK_OFF, &byte, sizeof(byte)) < 0 ? -errno : 0;
-}
-
-/* Each look begins where the one before ended. */
 static int read_queue(struct carriers *carriers, struct carrier_queue *queue, carriers_found_fn fn, void *arg)
 {
 	int r = set_look_from(queue, 0);

@@ -13,7 +13,6 @@
 
 #include "proto/base/list.h"
 
-#define CARRIERS_NAME_BYTES 12u /* of a socket, with what stands between two; numbers above 0xffff have longer ones */
 #define CARRIERS_NAMES 2u /* of each carrier */
 
 struct carried; /* one packet */
@@ -25,6 +24,7 @@ struct carriers {
 	struct carrier *spare; /* has no packet; NULL: none */
 	unsigned int n, n_carried; /* carriers; packets in them */
 	unsigned int last_number;
+	size_t name_bytes; /* of all, with what stands between two */
 };
 
 void carriers_init(struct carriers *carriers);
@@ -32,7 +32,10 @@ void carriers_deinit(struct carriers *carriers); /* the manager keeps what it ha
 
 /* fd is borrowed, and a memfd that no other open file is behind. -ENOSPC: all are full; others of the system. */
 int carriers_put(struct carriers *carriers, const char *name, int fd, struct carried **ret_carried);
-/* One more carrier. -EDQUOT: more descriptors may not be in flight. */
+/*
+ * One more carrier. -EDQUOT: more descriptors may not be in flight, or all numbers were used; -ENOPROTOOPT: the next daemon
+ * could not read it.
+ */
 int carriers_grow(struct carriers *carriers);
 /* carriers_settle() then takes it out; until then the next daemon would find it. */
 void carriers_remove(struct carriers *carriers, struct carried *carried);

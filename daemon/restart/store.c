@@ -314,7 +314,7 @@ static unsigned int room_for(const struct manager_store *store, size_t name_byte
 		return 0;
 	/* A carrier that has few is more for the manager than for us. */
 	used = used > store->n ? used : store->n;
-	bytes = store->name_bytes + (size_t)store->carriers.n * CARRIERS_NAMES * CARRIERS_NAME_BYTES;
+	bytes = store->name_bytes + store->carriers.name_bytes;
 	if (used >= store->max || bytes >= MAX_NAME_BYTES)
 		return 0;
 	by_bytes = (MAX_NAME_BYTES - bytes) / name_bytes;
