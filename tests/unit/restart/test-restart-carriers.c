@@ -605,59 +605,114 @@ static void send_many(int to, int memory)
 	ASSERT_EQ(sendmsg(to, &hdr, MSG_DONTWAIT), 1);
 }
 
-/* The manager gets both sockets of a carrier, and then no more may be in flight. */
-static void fail_first_put(struct manager_store *store)
+/* Until fly_no_more() no more than `n_more` descriptors can be sent, or fewer, if other processes of this user have some in flight. */
+static void fly(int pair[2], unsigned int n_more, struct rlimit *ret_before)
 {
-	const rlim_t most = IN_FLIGHT + 1;
-	int pair[2], memory = make_memory(300);
-	struct rlimit before;
+	const unsigned int most = IN_FLIGHT + n_more - 1;
+	int memory = make_memory(0);
 
 	ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
 	send_many(pair[0], memory);
-	ASSERT_OK(getrlimit(RLIMIT_NOFILE, &before));
-	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &(struct rlimit){most, before.rlim_max}));
-	ASSERT_EQ(manager_store_put_memory(store, "s1-m300", memory), -ETOOMANYREFS);
-	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &before));
-	close(pair[0]);
-	close(pair[1]);
 	close(memory);
+	ASSERT_OK(getrlimit(RLIMIT_NOFILE, ret_before));
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &(struct rlimit){most, ret_before->rlim_max}));
 }
 
-static void __attribute__((noreturn)) fail_and_remove_all(void)
+static void fly_no_more(const int pair[2], const struct rlimit *before)
 {
-	struct manager_store *store;
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, before));
+	close(pair[0]);
+	close(pair[1]);
+}
 
-	/* The kernel limits those who are not root. */
-	if (getuid() == 0 && (setresgid(65533, 65533, 65533) < 0 || setresuid(65533, 65533, 65533) < 0))
-		_exit(TEST_EXIT_SKIP);
-	manager_init();
-	ASSERT_OK(manager_store_new(ROOM, &store));
-	put_range(store, 0, DIRECT);
-	fail_first_put(store);
+/* True: the manager got both sockets of a carrier, and then no more could be in flight. */
+static bool fail_first_put(struct manager_store *store)
+{
+	int pair[2], memory = make_memory(300);
+	struct rlimit before;
+
+	fly(pair, 2, &before);
+	ASSERT_EQ(manager_store_put_memory(store, "s1-m300", memory), -ETOOMANYREFS);
+	fly_no_more(pair, &before);
+	close(memory);
 	hear_all();
-	ASSERT_EQ(manager.n, DIRECT + 2);
+	return manager.n == DIRECT + 2;
+}
+
+static void fail_and_remove_all(struct manager_store *store)
+{
+	put_range(store, 0, DIRECT);
+	for (unsigned int i = 0; !fail_first_put(store); i++) {
+		if (i == 200)
+			_exit(TEST_EXIT_SKIP);
+		usleep(10000);
+	}
 	for (unsigned int i = 0; i < DIRECT; i++)
 		remove_one(store, i);
 	manager_store_settle(store);
 	hear_all();
 	ASSERT_EQ(manager.n, 0);
-	manager_store_free(store);
-	manager_deinit();
-	_exit(0);
+}
+
+/* The kernel limits the descriptors in flight of those who are not root. */
+static void as_user(void (*body)(struct manager_store *store))
+{
+	struct manager_store *store;
+	pid_t pid = fork();
+	int status;
+
+	ASSERT_GE(pid, 0);
+	if (pid == 0) {
+		if (getuid() == 0 && (setresgid(65533, 65533, 65533) < 0 || setresuid(65533, 65533, 65533) < 0))
+			_exit(TEST_EXIT_SKIP);
+		manager_init();
+		ASSERT_OK(manager_store_new(ROOM, &store));
+		body(store);
+		manager_store_free(store);
+		manager_deinit();
+		_exit(0);
+	}
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == TEST_EXIT_SKIP)
+		test_skip("this root may not become another user, or others of this user have descriptors in flight");
+	ASSERT_EQ(status, 0);
 }
 
 TEST(a_carrier_whose_first_memory_could_not_be_sent_goes_with_the_others)
 {
-	int status;
-	pid_t pid = fork();
+	as_user(fail_and_remove_all);
+}
 
-	ASSERT_GE(pid, 0);
-	if (pid == 0)
-		fail_and_remove_all();
-	ASSERT_EQ(waitpid(pid, &status, 0), pid);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == TEST_EXIT_SKIP)
-		test_skip("this root may not become another user");
-	ASSERT_EQ(status, 0);
+static void remove_without_room(struct manager_store *store)
+{
+	int memory = make_memory(300), pair[2];
+	struct rlimit before;
+
+	put_range(store, 0, DIRECT + 3);
+	ASSERT_OK(manager_store_put_memory(store, "s1-m12c", memory));
+	if (!is_open_elsewhere(memory))
+		_exit(TEST_EXIT_SKIP);
+	put_range(store, DIRECT + 4, DIRECT + 20);
+	fly(pair, 0, &before);
+	remove_one(store, 300);
+	manager_store_settle(store);
+	fly_no_more(pair, &before);
+	ASSERT(is_open_elsewhere(memory));
+	/* Of another queue. */
+	remove_one(store, DIRECT + 15);
+	manager_store_settle(store);
+	ASSERT(!is_open_elsewhere(memory));
+	for (unsigned int i = 0; i < DIRECT + 20; i++)
+		remove_one(store, i);
+	manager_store_settle(store);
+	hear_all();
+	ASSERT_EQ(manager.n, 0);
+	close(memory);
+}
+
+TEST(memory_that_could_not_be_taken_out_goes_with_the_next_removal)
+{
+	as_user(remove_without_room);
 }
 
 static void change(struct manager_store *store, struct shared *shared, unsigned int *random)
