@@ -248,16 +248,18 @@ static int pass_first(struct carried *carried)
 	return 0;
 }
 
-/* If the system has no room for a copy the rest waits for the next time. */
+/* If the system has no room for a copy the rest waits for the next time, and so do all queues that need one. */
 static void settle_queue(struct carriers *carriers, struct carrier_queue *queue)
 {
 	while (queue->n_gone > 0) {
 		struct carried *first = list_first_entry(&queue->packets, struct carried, link);
 
-		if (first->gone)
+		if (first->gone) {
 			drop_first(carriers, first);
-		else if (pass_first(first) < 0)
+		} else if (carriers->is_stuck || pass_first(first) < 0) {
+			carriers->is_stuck = true;
 			return;
+		}
 	}
 }
 
@@ -425,6 +427,7 @@ void carriers_settle(struct carriers *carriers, bool keep_spare)
 	struct list dirty;
 
 	/* A queue whose packets cannot be passed on stays dirty, and is looked at once. */
+	carriers->is_stuck = false;
 	list_init(&dirty);
 	list_splice_tail(&dirty, &carriers->dirty);
 	while (!list_empty(&dirty)) {

@@ -24,6 +24,7 @@ struct carriers {
 	struct carrier *spare; /* has no packet; NULL: none */
 	unsigned int n, n_carried; /* carriers; packets in them */
 	unsigned int last_number;
+	bool is_stuck; /* while it settles: there is no room for copies */
 	size_t name_bytes; /* of all, with what stands between two */
 };
 

@@ -692,17 +692,23 @@ static void remove_without_room(struct manager_store *store)
 	ASSERT_OK(manager_store_put_memory(store, "s1-m12c", memory));
 	if (!is_open_elsewhere(memory))
 		_exit(TEST_EXIT_SKIP);
-	put_range(store, DIRECT + 4, DIRECT + 20);
+	put_range(store, DIRECT + 4, DIRECT + 40);
 	fly(pair, 0, &before);
 	remove_one(store, 300);
 	manager_store_settle(store);
+	/* A whole carrier needs no room to go. */
+	for (unsigned int i = DIRECT + 16; i < DIRECT + 32; i++)
+		remove_one(store, i);
+	manager_store_settle(store);
+	hear_all();
+	ASSERT_EQ(manager.n, DIRECT + 4);
 	fly_no_more(pair, &before);
 	ASSERT(is_open_elsewhere(memory));
 	/* Of another queue. */
 	remove_one(store, DIRECT + 15);
 	manager_store_settle(store);
 	ASSERT(!is_open_elsewhere(memory));
-	for (unsigned int i = 0; i < DIRECT + 20; i++)
+	for (unsigned int i = 0; i < DIRECT + 40; i++)
 		remove_one(store, i);
 	manager_store_settle(store);
 	hear_all();
