@@ -704,7 +704,7 @@ static void remove_without_room(struct manager_store *store)
 	ASSERT_EQ(manager.n, DIRECT + 4);
 	fly_no_more(pair, &before);
 	ASSERT(is_open_elsewhere(memory));
-	/* Of another queue. */
+	/* In another queue. */
 	remove_one(store, DIRECT + 15);
 	manager_store_settle(store);
 	ASSERT(!is_open_elsewhere(memory));
