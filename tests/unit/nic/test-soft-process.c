@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -516,6 +517,69 @@ TEST(a_context_goes_on_in_the_process_of_the_next_daemon)
 	ASSERT(!is_locked(left.fds.fds[LEDGER]));
 	nic_imported_deinit(&imported);
 	left_deinit(&left);
+	rig_close(&rig);
+}
+
+/* Its first descriptors are in the process by then. */
+TEST(an_import_whose_descriptors_cannot_be_sent_does_not_spoil_the_next_one)
+{
+	struct nic_imported imported = {0};
+	struct left left;
+	struct client c;
+	struct rig rig;
+
+	rig_open_remote(&rig, 1, NULL);
+	open_kept(&c, rig.nic[0]);
+	leave(&c, 0, &left);
+	forget(&c);
+	rig_close(&rig);
+	rig_open_remote(&rig, 1, NULL);
+	left.mr_fds[0] = 1 << 20; /* nobody has so many */
+	ASSERT_ERR(import(rig.nic[0], &c, &left, &imported), EBADF);
+	left.mr_fds[0] = c.mem_fd;
+	ASSERT_OK(import(rig.nic[0], &c, &left, &imported));
+	go_on(&c, &rig, &imported);
+	nic_imported_deinit(&imported);
+	left_deinit(&left);
+	client_close(&c);
+	rig_close(&rig);
+}
+
+/* ---- no room for descriptors ----------------------------------------------------------------------------------------------- */
+
+static struct rlimit allow_fds_below(unsigned int n_more)
+{
+	struct rlimit before, limit;
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	ASSERT(fd >= 0);
+	close(fd);
+	ASSERT_OK(getrlimit(RLIMIT_NOFILE, &before));
+	limit = (struct rlimit){.rlim_cur = (rlim_t)fd + n_more, .rlim_max = before.rlim_max};
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &limit));
+	return before;
+}
+
+/* Of five descriptors of a context two find room. The process has no context afterwards, so it ends after the last one. */
+TEST(a_daemon_without_room_for_descriptors_refuses_a_context_and_keeps_the_others)
+{
+	const struct nic_ctx_attr attr = {.session_id = 2, .uid = alice(), .health_fd = -1, .is_saved = true};
+	struct nic_ctx *ctx;
+	struct rlimit before;
+	struct client c;
+	struct rig rig;
+	pid_t pid;
+
+	rig_open_remote(&rig, 1, NULL);
+	open_for(&c, rig.nic[0], 1, alice());
+	pid = process_of(alice());
+	before = allow_fds_below(2);
+	ASSERT_ERR(rig.nic[0]->ops->ctx_open(rig.nic[0], &attr, &ctx), EMFILE);
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &before));
+	write_once(&c, 3);
+	ASSERT_EQ(process_of(alice()), pid);
+	client_close(&c);
+	expect_gone(pid);
 	rig_close(&rig);
 }
 

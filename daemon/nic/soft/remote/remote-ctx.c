@@ -73,35 +73,57 @@ static int link_ctx(struct remote_ctx *ctx)
 	return r;
 }
 
-int remote_ctx_new(struct remote_nic *nic, struct remote_host *host, const struct nic_ctx_attr *attr, struct remote_packet *answer,
-		   struct remote_ctx **ret_ctx)
+static int make_ctx(struct remote_nic *nic, struct remote_host *host, const struct nic_ctx_attr *attr,
+		    const struct remote_opened *opened, struct remote_packet *answer, struct remote_ctx **ret_ctx)
 {
 	_cleanup_(remote_ctx_freep) struct remote_ctx *ctx = NULL;
-	struct remote_reader reader = remote_reader(answer);
-	struct remote_opened opened;
 	int r;
 
-	if (!remote_get(&reader, &opened, sizeof(opened)) ||
-	    (answer->n_fds != REMOTE_N_FDS && answer->n_fds != REMOTE_FD_NIC_PAGE))
-		return -EIO;
+	if (answer->n_fds != REMOTE_N_FDS && answer->n_fds != REMOTE_FD_NIC_PAGE)
+		return answer->n_fds == 0 ? -EMFILE : -EIO;
 	ctx = ctx_alloc(nic, host, attr);
 	if (!ctx)
 		return -ENOMEM;
-	ctx->id = opened.ctx;
-	ctx->pdn = opened.pdn;
-	ctx->past = opened.past;
+	ctx->id = opened->ctx;
+	ctx->pdn = opened->pdn;
+	ctx->past = opened->past;
 	for (unsigned int i = 0; i < answer->n_fds; i++)
 		ctx->fds[i] = remote_packet_take_fd(answer, i);
 	ctx->base.doorbell = (struct nic_doorbell){
 		.mode = NIC_DOORBELL_CPU,
 		.page_fd = ctx->fds[REMOTE_FD_DOORBELL],
-		.register_offset = opened.register_offset,
+		.register_offset = opened->register_offset,
 		.nic_page_fd = ctx->fds[REMOTE_FD_CLIENT_PAGE],
 		.wake_fd = ctx->fds[REMOTE_FD_WAKE],
 	};
 	r = link_ctx(ctx);
 	if (r == 0)
 		*ret_ctx = take_ptr(ctx);
+	return r;
+}
+
+/* Otherwise the host has a context that nobody closes, and never ends. */
+static void forget_in_host(const struct remote_nic *nic, struct remote_host *host, uint64_t id)
+{
+	const struct remote_request request = {.head = {.op = REMOTE_CTX_UNIMPORT, .nic = nic->index, .ctx = id}};
+	struct remote_packet answer;
+
+	if (remote_call(host, &request, &answer) >= 0)
+		remote_packet_deinit(&answer);
+}
+
+int remote_ctx_new(struct remote_nic *nic, struct remote_host *host, const struct nic_ctx_attr *attr, struct remote_packet *answer,
+		   struct remote_ctx **ret_ctx)
+{
+	struct remote_reader reader = remote_reader(answer);
+	struct remote_opened opened;
+	int r;
+
+	if (!remote_get(&reader, &opened, sizeof(opened)))
+		return -EIO;
+	r = make_ctx(nic, host, attr, &opened, answer, ret_ctx);
+	if (r < 0)
+		forget_in_host(nic, host, opened.ctx);
 	return r;
 }
 

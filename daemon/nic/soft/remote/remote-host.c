@@ -70,14 +70,9 @@ static int say_hello(struct remote_host *host, int asks, uint64_t end)
 static int start(struct remote_host *host)
 {
 	uint64_t end = nsec_now() + START_NSEC;
-	_cleanup_close_ int theirs = -1;
-	int fds[2], r = remote_pair(fds);
+	_cleanup_close_ int theirs = take_fd(&host->asks_theirs);
+	int r = start_process(host, end, &host->works.sock);
 
-	if (r < 0)
-		return r;
-	host->asks.sock = fds[0];
-	theirs = fds[1];
-	r = start_process(host, end, &host->works.sock);
 	if (r == 0 && fcntl(host->works.sock, F_SETFL, 0) < 0)
 		r = -errno;
 	if (r < 0)
@@ -89,15 +84,20 @@ static struct remote_host *host_new(struct remote *all, uint32_t uid)
 {
 	/* bounded: REMOTE_MAX_NICS. */
 	struct remote_host *host = calloc(1, sizeof(*host) + all->n_nics * sizeof(host->links[0]));
+	int fds[2];
 
-	if (!host)
+	/* What concerns all hosts can be said to this one from here, before it has started. */
+	if (!host || remote_pair(fds) < 0) {
+		free(host);
 		return NULL;
+	}
 	host->all = all;
 	host->uid = uid;
 	host->refs = 1;
 	host->import_nsec = IMPORT_NSEC;
 	remote_channel_init(&host->works, -1);
-	remote_channel_init(&host->asks, -1);
+	remote_channel_init(&host->asks, fds[0]);
+	host->asks_theirs = fds[1];
 	pthread_mutex_init(&host->start_lock, NULL);
 	for (unsigned int i = 0; i < all->n_nics; i++) {
 		struct remote_link *link = &host->links[i];

@@ -15,11 +15,13 @@
 
 /* ---- the request ------------------------------------------------------------------------------------------------------------ */
 
-static int send_fds(struct remote_host *host, struct remote_nic *nic, unsigned int n, const int *fds)
+/* `first`: how many have gone before. */
+static int send_fds(struct remote_host *host, struct remote_nic *nic, unsigned int first, unsigned int n, const int *fds)
 {
 	for (unsigned int done = 0; done < n;) {
 		unsigned int now = n - done < REMOTE_MAX_FDS ? n - done : REMOTE_MAX_FDS;
-		struct remote_request request = {.head = {.op = REMOTE_FDS, .nic = nic->index}, .n_fds = now, .fds = fds + done};
+		struct remote_request request = {.head = {.op = REMOTE_FDS, .nic = nic->index, .number = first + done},
+						 .n_fds = now, .fds = fds + done};
 		struct remote_packet answer;
 		int r = remote_call_locked(host, &request, &answer);
 
@@ -59,11 +61,11 @@ static int import_in(struct remote_host *host, struct remote_nic *nic, const str
 	int r;
 
 	pthread_mutex_lock(&host->works.lock);
-	r = send_fds(host, nic, attr->fds.n, attr->fds.fds);
+	r = send_fds(host, nic, 0, attr->fds.n, attr->fds.fds);
 	if (r == 0)
-		r = send_fds(host, nic, attr->n_queue_fds, attr->queue_fds);
+		r = send_fds(host, nic, attr->fds.n, attr->n_queue_fds, attr->queue_fds);
 	if (r == 0)
-		r = send_fds(host, nic, attr->n_mr_fds, attr->mr_fds);
+		r = send_fds(host, nic, attr->fds.n + attr->n_queue_fds, attr->n_mr_fds, attr->mr_fds);
 	if (r == 0)
 		r = send_record(host, nic, attr, ret_answer);
 	took = nsec_now() - begin;

@@ -47,6 +47,7 @@ static void host_free(struct remote_host *host)
 		close_link(&host->links[i]);
 	remote_channel_deinit(&host->works);
 	remote_channel_deinit(&host->asks);
+	safe_close(host->asks_theirs);
 	pthread_mutex_destroy(&host->start_lock);
 	free(host);
 }

@@ -94,7 +94,8 @@ int remote_send(int sock, const struct remote_head *head, const void *body, unsi
 	r = write_file(body, head->bytes, &file);
 	if (r < 0)
 		return r;
-	memcpy(all, fds, n_fds * sizeof(int));
+	if (n_fds)
+		memcpy(all, fds, n_fds * sizeof(int));
 	all[n_fds] = file;
 	large.is_in_file = 1;
 	return send_packet(sock, &large, body, n_fds + 1, all, flags);
@@ -102,11 +103,17 @@ int remote_send(int sock, const struct remote_head *head, const void *body, unsi
 
 /* ---- receiving ------------------------------------------------------------------------------------------------------------ */
 
+static void drop_fds(struct remote_packet *packet)
+{
+	for (unsigned int i = 0; i < packet->n_fds; i++)
+		safe_close(packet->fds[i]);
+	packet->n_fds = 0;
+}
+
 void remote_packet_deinit(struct remote_packet *packet)
 {
 	free(packet->body);
-	for (unsigned int i = 0; i < packet->n_fds; i++)
-		safe_close(packet->fds[i]);
+	drop_fds(packet);
 	*packet = REMOTE_PACKET_NONE;
 }
 
@@ -185,8 +192,11 @@ static int recv_packet(int sock, int flags, struct remote_packet *packet)
 	take_fds(&header, packet);
 	if (n == 0)
 		return -EPIPE;
-	if ((size_t)n < sizeof(packet->head) || (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+	if ((size_t)n < sizeof(packet->head) || (header.msg_flags & MSG_TRUNC))
 		return -EBADMSG;
+	/* This process has no room for descriptors: which of them came does not matter. */
+	if (header.msg_flags & MSG_CTRUNC)
+		drop_fds(packet);
 	return take_body(packet, body, (size_t)n - sizeof(packet->head));
 }
 

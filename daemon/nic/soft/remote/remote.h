@@ -45,7 +45,8 @@ struct remote_host {
 	struct list link; /* all->hosts while it lives */
 	uint32_t refs; /* under all->lock: of that list, of contexts, and of who uses it now */
 	bool is_dead; /* atomic; changes under all->lock */
-	pthread_mutex_t start_lock; /* of the next two, and of the start of links */
+	pthread_mutex_t start_lock; /* of the next three, and of the start of links */
+	int asks_theirs; /* owned, until it starts */
 	bool was_started;
 	int start_result;
 	struct remote_channel works, asks;

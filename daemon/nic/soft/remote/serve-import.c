@@ -14,6 +14,11 @@
 
 int serve_fds(struct serve *serve, struct remote_packet *request)
 {
+	/* An import that was given up has left some. */
+	if (request->head.number == 0)
+		serve_fds_drop(serve);
+	if (request->head.number != serve->n_fds || request->n_fds == 0)
+		return -EMFILE;
 	if (serve->n_fds + request->n_fds > serve->max_fds) {
 		/* bounded: one for each region and batch of a session. */
 		unsigned int max = 2 * serve->max_fds + REMOTE_MAX_FDS;
