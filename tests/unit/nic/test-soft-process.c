@@ -560,7 +560,7 @@ static struct rlimit allow_fds_below(unsigned int n_more)
 	return before;
 }
 
-/* Of five descriptors of a context two find room. The process has no context afterwards, so it ends after the last one. */
+/* Two of the five descriptors of a context find room. The process has no context afterwards, so it ends after the last one. */
 TEST(a_daemon_without_room_for_descriptors_refuses_a_context_and_keeps_the_others)
 {
 	const struct nic_ctx_attr attr = {.session_id = 2, .uid = alice(), .health_fd = -1, .is_saved = true};

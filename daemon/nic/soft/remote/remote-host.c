@@ -86,7 +86,7 @@ static struct remote_host *host_new(struct remote *all, uint32_t uid)
 	struct remote_host *host = calloc(1, sizeof(*host) + all->n_nics * sizeof(host->links[0]));
 	int fds[2];
 
-	/* What concerns all hosts can be said to this one from here, before it has started. */
+	/* From here it hears of ports, before it has started. */
 	if (!host || remote_pair(fds) < 0) {
 		free(host);
 		return NULL;
