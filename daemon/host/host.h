@@ -185,8 +185,8 @@ struct host_news {
 /* Whether the kernel has RDMA; without, there are no unmanaged devices. Never blocks. */
 bool host_watch_wanted(const char *sysfs);
 /*
- * A thread that scans and looks for changes from this call on; it finds out active_mtu_bytes too. -ENOMEM, -EMFILE, or what
- * pthread_create says.
+ * A thread that scans, and finds out active_mtu_bytes too; another one looks for changes from this call on, also while a driver
+ * holds up the scan. -ENOMEM, -EMFILE, or what pthread_create says.
  */
 int host_watch_new(const struct host_watch_attr *attr, struct host_watch **ret_watch);
 /* One more that a backend manages, from the next look on. At most HOST_LIST_MAX with those of before; the rest is reported. */

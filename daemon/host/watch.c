@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one watcher of this machine: a thread that scans its RDMA devices, compares fingerprints of all that the map of the node
- * is made of, and reports changes.
+ * The one watcher of this machine. One thread scans its RDMA devices, and one compares fingerprints of all that the map of the node
+ * is made of; both report changes. A scan may wait for a driver, and a look asks none, so a driver that hangs holds up scans alone.
  *
- * It polls, because the unit has neither netlink nor the host's network, and a process that waits for a device's own events
- * keeps the device open, which with some drivers delays its removal. The thread misses a device that comes and goes between
- * two looks. It leaves managed devices alone.
+ * They poll, because the unit has neither netlink nor the host's network, and a process that waits for a device's own events
+ * keeps the device open, which with some drivers delays its removal. They miss a device that comes and goes between two turns,
+ * and leave managed devices alone.
  *
- * The thread owns `last`, `seen` and the times; `news` changes hands under the lock. A thread that hangs in the kernel is abandoned and frees what
- * it uses when it returns.
+ * `last` is the scanning thread's, and `seen` the looking thread's; `news` changes hands under the lock. If a thread hangs in the
+ * kernel the watch is abandoned, and the last thread frees it.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 
 #include "daemon/host/changes.h"
 #include "daemon/host/host.h"
@@ -30,17 +29,17 @@ struct host_watch {
 	char *sysfs, *procfs, *file;
 	uint64_t scan_nsec, machine_nsec;
 	int event_fd;
-	pthread_t thread;
+	pthread_t threads[2];
+	unsigned int n_threads;
 	pthread_mutex_t lock; /* of what follows */
 	unsigned int n_managed;
 	struct host_managed managed[HOST_LIST_MAX];
 	pthread_cond_t changed;
-	bool stop, ended, abandoned;
+	unsigned int n_running; /* threads that have not ended */
+	bool stop, abandoned;
 	struct host_news news; /* not taken yet */
-	/* the thread's own */
-	struct host_list *last;
-	uint64_t seen; /* fingerprint of the machine at the last look */
-	uint64_t next_scan, next_machine; /* when they are due */
+	struct host_list *last; /* the scanning thread's own */
+	uint64_t seen; /* the looking thread's own: fingerprint of the machine at the last look */
 };
 
 static struct host_watch *watch_destroy(struct host_watch *watch)
@@ -178,33 +177,10 @@ static void look_and_report(struct host_watch *watch)
 
 /* ---- turns ------------------------------------------------------------------------------------------------------------ */
 
-/* Both times begin together, so that one turn serves both where one is a multiple of the other. */
-static bool is_due(uint64_t *next, uint64_t interval_nsec, uint64_t now)
-{
-	if (now < *next)
-		return false;
-	*next = nsec_add(*next, interval_nsec);
-	if (*next <= now)
-		*next = nsec_add(now, interval_nsec);
-	return true;
-}
-
-/* The look asks no driver, so it comes first: a driver that does not answer holds up the scan. */
-static void take_turn(struct host_watch *watch)
-{
-	uint64_t now = nsec_now();
-
-	if (is_due(&watch->next_machine, watch->machine_nsec, now))
-		look_and_report(watch);
-	if (is_due(&watch->next_scan, watch->scan_nsec, now))
-		scan_and_report(watch);
-}
-
 /* False: it is over. */
-static bool wait_for_turn(struct host_watch *watch)
+static bool wait_for_turn(struct host_watch *watch, uint64_t next_nsec)
 {
-	uint64_t next = watch->next_scan < watch->next_machine ? watch->next_scan : watch->next_machine;
-	const struct timespec until = nsec_to_timespec(next);
+	const struct timespec until = nsec_to_timespec(next_nsec);
 	bool go_on;
 	int err = 0;
 
@@ -216,21 +192,41 @@ static bool wait_for_turn(struct host_watch *watch)
 	return go_on;
 }
 
-static void *watch_run(void *arg)
+static void leave(struct host_watch *watch)
 {
-	struct host_watch *watch = arg;
-	bool abandoned;
+	bool is_last;
 
-	do {
-		take_turn(watch);
-	} while (wait_for_turn(watch));
 	pthread_mutex_lock(&watch->lock);
-	watch->ended = true;
-	abandoned = watch->abandoned;
+	is_last = --watch->n_running == 0 && watch->abandoned;
 	pthread_cond_broadcast(&watch->changed);
 	pthread_mutex_unlock(&watch->lock);
-	if (abandoned)
+	if (is_last)
 		watch_destroy(watch);
+}
+
+static void take_turns(struct host_watch *watch, uint64_t next_nsec, uint64_t interval_nsec,
+		       void (*turn)(struct host_watch *watch))
+{
+	while (wait_for_turn(watch, next_nsec)) {
+		turn(watch);
+		next_nsec = nsec_add(nsec_now(), interval_nsec);
+	}
+	leave(watch);
+}
+
+static void *scan_run(void *arg)
+{
+	struct host_watch *watch = arg;
+
+	take_turns(watch, nsec_now(), watch->scan_nsec, scan_and_report);
+	return NULL;
+}
+
+static void *look_run(void *arg)
+{
+	struct host_watch *watch = arg;
+
+	take_turns(watch, nsec_add(nsec_now(), watch->machine_nsec), watch->machine_nsec, look_and_report);
 	return NULL;
 }
 
@@ -265,11 +261,21 @@ static int copy_attr(struct host_watch *watch, const struct host_watch_attr *att
 		return -ENOMEM;
 	watch->scan_nsec = attr->scan_nsec;
 	watch->machine_nsec = attr->machine_nsec;
-	watch->next_scan = nsec_now();
-	watch->next_machine = attr->machine_nsec ? nsec_add(watch->next_scan, attr->machine_nsec) : UINT64_MAX;
 	if (attr->machine_nsec)
 		watch->seen = look(watch);
 	return 0;
+}
+
+static int add_thread(struct host_watch *watch, void *(*run)(void *arg))
+{
+	int r;
+
+	pthread_mutex_lock(&watch->lock);
+	r = thread_start(&watch->threads[watch->n_threads], STACK_BYTES, NULL, run, watch);
+	watch->n_threads += r == 0;
+	watch->n_running += r == 0;
+	pthread_mutex_unlock(&watch->lock);
+	return r;
 }
 
 int host_watch_new(const struct host_watch_attr *attr, struct host_watch **ret_watch)
@@ -284,34 +290,34 @@ int host_watch_new(const struct host_watch_attr *attr, struct host_watch **ret_w
 	for (unsigned int i = 0; i < attr->n_managed; i++)
 		host_watch_manage(watch, &attr->managed[i]);
 	r = watch->event_fd < 0 ? -EMFILE : copy_attr(watch, attr);
+	if (r == 0 && attr->machine_nsec)
+		r = add_thread(watch, look_run);
 	if (r == 0)
-		r = thread_start(&watch->thread, STACK_BYTES, NULL, watch_run, watch);
+		r = add_thread(watch, scan_run);
 	if (r < 0) {
-		watch_destroy(watch);
+		host_watch_free(watch);
 		return r;
 	}
 	*ret_watch = watch;
 	return 0;
 }
 
-/* True: the thread has ended, or is about to. */
+/* True: the threads have ended, or are about to. */
 static bool watch_stop(struct host_watch *watch)
 {
-	struct timespec until;
+	const struct timespec until = nsec_to_timespec(nsec_add(nsec_now(), END_NSEC));
 	bool ended;
 	int err = 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until = nsec_to_timespec(nsec_add(nsec_from_timespec(&until), END_NSEC));
 	pthread_mutex_lock(&watch->lock);
 	watch->stop = true;
 	pthread_cond_broadcast(&watch->changed);
-	while (!watch->ended && !err)
+	while (watch->n_running > 0 && !err)
 		err = pthread_cond_timedwait(&watch->changed, &watch->lock, &until);
-	ended = watch->ended;
+	ended = watch->n_running == 0;
 	watch->abandoned = !ended;
-	if (!ended)
-		pthread_detach(watch->thread);
+	for (unsigned int i = 0; !ended && i < watch->n_threads; i++)
+		pthread_detach(watch->threads[i]);
 	pthread_mutex_unlock(&watch->lock);
 	return ended;
 }
@@ -320,7 +326,8 @@ struct host_watch *host_watch_free(struct host_watch *watch)
 {
 	if (!watch || !watch_stop(watch))
 		return NULL;
-	pthread_join(watch->thread, NULL);
+	for (unsigned int i = 0; i < watch->n_threads; i++)
+		pthread_join(watch->threads[i], NULL);
 	return watch_destroy(watch);
 }
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The watch of the machine, on a tree that the test changes. */
+#include <fcntl.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/host/host.h"
@@ -247,6 +250,63 @@ TEST(a_file_that_describes_the_machine_replaces_it)
 	ASSERT_OK(unlink(path));
 	expect_change(&s);
 	close(fd);
+	machine_deinit(&s);
+}
+
+/* ---- a driver that hangs -------------------------------------------------------------------------------------------- */
+
+static int is_hanging, n_hanging; /* atomic */
+
+/* The C library's, for all of this program: while the driver hangs, nobody comes back who opens a port's state. */
+int openat(int at, const char *path, int flags, ...)
+{
+	const char *name = strrchr(path, '/');
+	bool is_state = strcmp(name ? name + 1 : path, "state") == 0;
+	mode_t mode;
+	va_list args;
+
+	va_start(args, flags);
+	mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(args, mode_t) : 0;
+	va_end(args);
+	__atomic_fetch_add(&n_hanging, is_state, __ATOMIC_SEQ_CST);
+	while (is_state && __atomic_load_n(&is_hanging, __ATOMIC_SEQ_CST))
+		usleep(1000);
+	__atomic_fetch_sub(&n_hanging, is_state, __ATOMIC_SEQ_CST);
+	return (int)syscall(SYS_openat, at, path, flags, mode);
+}
+
+static void await_hanging(int n)
+{
+	uint64_t end = nsec_now() + LIMIT_MSEC * NSEC_PER_MSEC;
+
+	while (__atomic_load_n(&n_hanging, __ATOMIC_SEQ_CST) != n) {
+		ASSERT_LT(nsec_now(), end);
+		usleep(1000);
+	}
+}
+
+TEST(a_driver_that_hangs_hides_no_change_of_the_machine)
+{
+	struct machine_nic nic = {.path = PCI_PATH, .name = "mlx5_0", .gbps = 100};
+	struct machine_scene s;
+
+	machine_tree_init(&s.tree, 1);
+	machine_tree_pci(&s.tree, PCI_PATH, 0x020700, 0x15b3, 0);
+	machine_tree_nic(&s.tree, &nic);
+	__atomic_store_n(&is_hanging, 1, __ATOMIC_SEQ_CST);
+	ASSERT_OK(host_watch_new(&(struct host_watch_attr){.sysfs = s.tree.sys,
+							   .procfs = s.tree.proc,
+							   .scan_nsec = LOOK_NSEC,
+							   .machine_nsec = LOOK_NSEC},
+				 &s.watch));
+	await_hanging(1);
+	drain(&s);
+	machine_tree_pci(&s.tree, "pci0000:00/0000:00:01.0", 0x020700, 0x15b3, 0);
+	expect_change(&s);
+	/* The thread that hangs is left behind, and frees the watch when it comes back. */
+	s.watch = host_watch_free(s.watch);
+	__atomic_store_n(&is_hanging, 0, __ATOMIC_SEQ_CST);
+	await_hanging(0);
 	machine_deinit(&s);
 }
 
