@@ -34,7 +34,7 @@ ENGINE = [
     (3, 'qp_read_snd', 'ldar w;'),  # dbrec before WQEs
     (4, 'publish', '(st[rp] [xq];)+(ldr x;){0,2}stlr x;'),  # a CQE before its last word
     (4, 'cq_notify_all', 'dmb ish;.*ldar w;'),  # CQEs before arm words
-    (5, 'thread_sleep', 'swpal w;bl nic_page_set_asleep;.*ldar x;'),  # asleep before the last look
+    (5, 'fall_asleep', 'swpal w;(ldr x;)*bl nic_page_set_asleep;ldarb w;'),  # asleep before the last look
     (6, 'nic_page_set_asleep', 'swpal w;dmb ish;'),
 ]
 
