@@ -85,7 +85,8 @@ static void write_done(struct work *work)
 
 	session->health_write = NULL;
 	free(write);
-	if (session->released)
+	/* While firmware closes its contexts, kernels wait for the words of its end. */
+	if (session->released && (!session->busy || session->contexts_closed))
 		session->release(session);
 	else
 		write_news(session);
@@ -103,7 +104,7 @@ static void write_news(struct session *session)
 		return;
 	*write = (struct health_write){
 		.work = {.users = {session->user.uid, session->user.cgroup}, .run = write_run, .done = write_done},
-		.session = session, .page = session->health, .news = session->health_news};
+		.session = session, .page = session->health ? session->health : session->last_health, .news = session->health_news};
 	session->health_news = (struct health_news){0};
 	session->health_write = write;
 	if (registry_run_at_memory(session->registry, &write->work)) {

@@ -163,6 +163,27 @@ TEST(health_words_tell_of_the_end_before_firmware_has_ended_the_contexts)
 	scene_deinit(&s);
 }
 
+/* Also when another word was being written as the session ended. */
+TEST(words_of_the_end_that_wait_for_other_words_do_not_wait_for_firmware)
+{
+	struct work *firmware;
+	struct scene s;
+
+	scene_init(&s);
+	change_port(&s, NIC_PORT_DOWN);
+	release(&s);
+	firmware = container_of(s.lab.todo.prev, struct work, link);
+	list_del(&firmware->link);
+	lab_work(&s.lab);
+	ASSERT_EQ(s.lab.nics[0].n_ctxs, 1);
+	ASSERT_EQ(s.page->session, SHMD_HEALTH_SESSION_ENDED);
+	ASSERT_EQ(s.page->nic[0], SHMD_HEALTH_SESSION_ENDED);
+	list_add_tail(&s.lab.todo, &firmware->link);
+	lab_work(&s.lab);
+	ASSERT(list_empty(&s.lab.registry.sessions));
+	scene_deinit(&s);
+}
+
 /* ---- looks at NICs -------------------------------------------------------------------------------------------------- */
 
 static void send_list(struct pair *pair, enum msg_list_what what)
