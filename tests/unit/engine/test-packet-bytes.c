@@ -129,6 +129,18 @@ static void expect_payload(const struct engine_packet *pkt, const uint8_t *bytes
 		ASSERT_MEMEQ(pkt->data, bytes, pkt->payload_bytes);
 }
 
+/* The struct has a hole, so its bytes may differ. */
+static void expect_same_atomic(const struct engine_atomic *a, const struct engine_atomic *b)
+{
+	ASSERT_EQ(a->is_compare_swap, b->is_compare_swap);
+	ASSERT_EQ(a->bytes, b->bytes);
+	ASSERT_EQ(a->swap_or_add, b->swap_or_add);
+	ASSERT_EQ(a->compare, b->compare);
+	ASSERT_EQ(a->swap_mask, b->swap_mask);
+	ASSERT_EQ(a->compare_mask, b->compare_mask);
+	ASSERT_EQ(a->boundary, b->boundary);
+}
+
 TEST(every_kind_comes_back_as_it_was_whatever_the_border)
 {
 	static const enum engine_qp_type services[] = {ENGINE_QP_RC, ENGINE_QP_DCI, ENGINE_QP_DCT, ENGINE_QP_XRC_INI};
@@ -152,7 +164,7 @@ TEST(every_kind_comes_back_as_it_was_whatever_the_border)
 				ASSERT_OK(read_at(&l, n, border, &back));
 				expect_same(back, pkt);
 				if (kind == PACKET_ATOMIC)
-					ASSERT_MEMEQ(&back->atomic, &atomic, sizeof(atomic));
+					expect_same_atomic(&back->atomic, &atomic);
 				if (s == 1 || s == 2)
 					ASSERT_EQ(back->dc.first_psn, 0xabcdefu);
 				if (s == 3)
