@@ -198,9 +198,12 @@ void soft_reader_pass(struct soft_reader *reader, struct soft_ring_record *recor
 
 void soft_reader_skip(struct soft_reader *reader)
 {
-	if (unread(reader) < 0)
+	int64_t left = unread(reader);
+
+	if (left < 0)
 		return;
-	reader->next = __atomic_load_n(&reader->way->head, __ATOMIC_ACQUIRE);
+	/* The head may have moved on since it was checked. */
+	reader->next += (uint32_t)left;
 	if (reader->behind != reader->first)
 		reader->records[(reader->behind - 1) % SOFT_MAX_RECORDS].end = reader->next;
 }

@@ -210,6 +210,42 @@ TEST(a_reader_has_a_bounded_number_of_records)
 	lab_deinit(&l);
 }
 
+struct toggler {
+	uint32_t *head;
+	bool stop; /* atomic */
+};
+
+static void *toggle(void *arg)
+{
+	struct toggler *toggler = arg;
+
+	while (!__atomic_load_n(&toggler->stop, __ATOMIC_RELAXED)) {
+		__atomic_store_n(toggler->head, SOFT_RECORD_ALIGN, __ATOMIC_RELEASE);
+		__atomic_store_n(toggler->head, SOFT_WAY_BYTES + 2 * SOFT_RECORD_ALIGN, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+/* A writer that means harm moves its head between the look and the step. */
+TEST(what_is_skipped_was_checked)
+{
+	struct toggler toggler = {0};
+	pthread_t thread;
+	struct lab l;
+
+	lab_init(&l);
+	toggler.head = &l.reader.way->head;
+	ASSERT_EQ(pthread_create(&thread, NULL, toggle, &toggler), 0);
+	for (unsigned int i = 0; i < 1000000; i++) {
+		soft_reader_init(&l.reader, l.channel, SOFT_WAY_REQUESTS);
+		soft_reader_skip(&l.reader);
+		ASSERT_LE(l.reader.next - l.reader.tail, SOFT_WAY_BYTES);
+	}
+	__atomic_store_n(&toggler.stop, true, __ATOMIC_RELAXED);
+	ASSERT_EQ(pthread_join(thread, NULL), 0);
+	lab_deinit(&l);
+}
+
 TEST(what_is_skipped_is_given_back_behind_what_is_in_use)
 {
 	struct soft_ring_record *record;
