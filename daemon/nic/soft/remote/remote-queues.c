@@ -221,8 +221,9 @@ int remote_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *
 	int r;
 
 	*ret_n_done = 0;
-	remote_put(&body, params, sizeof(*params));
+	/* In this order: peers are aligned to more than the size of the parameters. */
 	remote_put(&body, peers, (size_t)n * sizeof(*peers));
+	remote_put(&body, params, sizeof(*params));
 	if (body.is_short)
 		return -ENOMEM;
 	request.head.bytes = body.n;

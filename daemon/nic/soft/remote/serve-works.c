@@ -134,13 +134,14 @@ static int destroy(struct serve *serve, struct nic_ctx *ctx, const struct remote
 
 static int connect_qps(struct nic_ctx *ctx, const struct remote_packet *request, struct serve_answer *answer)
 {
-	const struct nic_qp_params *params = (const void *)request->body;
+	const struct nic_peer *peers = (const void *)request->body;
 	uint32_t n = request->head.n;
+	struct nic_qp_params params;
 
-	if (request->head.bytes != sizeof(*params) + (uint64_t)n * sizeof(struct nic_peer))
+	if (request->head.bytes != sizeof(params) + (uint64_t)n * sizeof(*peers))
 		return -EBADMSG;
-	answer->head.value = (uint32_t)ctx->nic->ops->connect(ctx, n, (const void *)(request->body + sizeof(*params)), params,
-							      &answer->head.n);
+	memcpy(&params, peers + n, sizeof(params));
+	answer->head.value = (uint32_t)ctx->nic->ops->connect(ctx, n, peers, &params, &answer->head.n);
 	return 0;
 }
 
