@@ -51,7 +51,7 @@ bool soft_shared_lane_must_wake(struct soft_shared_lane *lane)
 
 bool soft_shared_lane_ring(struct soft_shared_lane *lane)
 {
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	__sync_synchronize();
 	if (!__atomic_load_n(&lane->bell, __ATOMIC_RELAXED))
 		__atomic_exchange_n(&lane->bell, 1, __ATOMIC_SEQ_CST);
 	return soft_shared_lane_must_wake(lane);
