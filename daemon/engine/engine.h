@@ -521,7 +521,7 @@ int engine_packet_read(struct packet_pool *packets, const struct engine_piece fr
 void engine_packet_set_source(struct engine_packet *pkt, const void *source);
 
 /*
- * A way that takes no more packets for now. QPs whose packets would go there wait without holding any; others go on.
+ * A way that is full. QPs whose packets would go there wait without holding any; others go on.
  * The owner has it, and answers with it when ops.jam asks.
  */
 struct engine_jam {
@@ -530,7 +530,7 @@ struct engine_jam {
 };
 
 void engine_jam_init(struct engine_jam *jam, bool has_answers);
-/* So many jams have waiters or are about to: while there are any, ops.jam is asked for each packet. */
+/* Sets the number of jams. While it is not 0 the engine calls ops.jam for each packet. */
 void engine_set_jams(struct engine *engine, unsigned int n);
 /* The way is free: some of the waiters try. Returns whether others are left; call it again when those have tried. */
 bool engine_jam_wake(struct engine_jam *jam);

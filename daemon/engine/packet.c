@@ -90,7 +90,7 @@ struct engine_packet *packet_pool_shut(struct packet_pool *pool)
 	return __atomic_exchange_n(&pool->returned, POOL_CLOSED, __ATOMIC_ACQ_REL);
 }
 
-/* So many are away. Early returns have counted below zero; whoever brings the sum to zero is the last. */
+/* `n_away` packets are still out. Early returns count below zero, and the last return brings the sum to zero and frees the pool. */
 void packet_pool_leave(struct packet_pool *pool, unsigned int n_away)
 {
 	if (__atomic_add_fetch(&pool->orphans, (int32_t)n_away, __ATOMIC_ACQ_REL) == 0)

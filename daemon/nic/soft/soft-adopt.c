@@ -47,24 +47,15 @@ int soft_ctx_saved_fds(struct nic_ctx *base, struct nic_saved_fds *ret_saved)
 int soft_mr_export(const struct nic_mr *base, void **ret_part, size_t *ret_bytes)
 {
 	const struct soft_mr *mr = container_of(base, struct soft_mr, base);
-	const struct soft_record_mr record = {
-		.key = mr->base.lkey,
-		.access = mr->attr.access,
-		.iova = mr->attr.iova,
-		.offset = mr->attr.offset,
-		.length_bytes = mr->attr.length_bytes,
-	};
 
-	return soft_record_encode_mr(&record, ret_part, ret_bytes);
+	return soft_record_export_mr(mr->base.lkey, &mr->attr, ret_part, ret_bytes);
 }
 
 int soft_queues_export(const struct nic_queues *base, void **ret_part, size_t *ret_bytes)
 {
 	const struct soft_queues *queues = container_of(base, struct soft_queues, base);
-	/* Its arrays are the batch's own. */
-	const struct soft_record_batch record = {.mem_offset = queues->mem_offset, .layout = base->layout};
 
-	return soft_record_encode_batch(&record, ret_part, ret_bytes);
+	return soft_record_export_batch(queues->mem_offset, &base->layout, ret_part, ret_bytes);
 }
 
 int soft_ctx_export(struct nic_ctx *base, void **ret_part, size_t *ret_bytes)

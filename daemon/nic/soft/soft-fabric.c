@@ -112,14 +112,8 @@ void soft_fabric_remove(struct soft_fabric *fabric, struct soft_port *port)
 	pthread_mutex_unlock(&fabric->lock);
 }
 
-int soft_fabric_find_port(struct soft_fabric *fabric, const void *claimed, struct soft_port **ret_port)
+static int take_and_unlock(struct soft_fabric *fabric, struct soft_port *found, struct soft_port **ret_port)
 {
-	struct soft_port *found = NULL;
-
-	pthread_mutex_lock(&fabric->lock);
-	for (unsigned int i = 0; i < SOFT_MAX_NICS && !found; i++)
-		if (fabric->ports[i] && fabric->ports[i] == claimed)
-			found = fabric->ports[i];
 	if (found)
 		__atomic_fetch_add(&found->refs, 1, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&fabric->lock);
@@ -129,21 +123,23 @@ int soft_fabric_find_port(struct soft_fabric *fabric, const void *claimed, struc
 	return 0;
 }
 
+int soft_fabric_find_port(struct soft_fabric *fabric, const void *claimed, struct soft_port **ret_port)
+{
+	struct soft_port *found = NULL;
+
+	pthread_mutex_lock(&fabric->lock);
+	for (unsigned int i = 0; i < SOFT_MAX_NICS && !found; i++)
+		if (fabric->ports[i] && fabric->ports[i] == claimed)
+			found = fabric->ports[i];
+	return take_and_unlock(fabric, found, ret_port);
+}
+
 int soft_fabric_find_id(struct soft_fabric *fabric, uint32_t id, struct soft_port **ret_port)
 {
-	struct soft_port *found;
-
 	if (id >= SOFT_MAX_NICS)
 		return -EHOSTUNREACH;
 	pthread_mutex_lock(&fabric->lock);
-	found = fabric->ports[id];
-	if (found)
-		__atomic_fetch_add(&found->refs, 1, __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&fabric->lock);
-	if (!found)
-		return -EHOSTUNREACH;
-	*ret_port = found;
-	return 0;
+	return take_and_unlock(fabric, fabric->ports[id], ret_port);
 }
 
 int soft_fabric_find(struct soft_fabric *fabric, const uint8_t gid[16], struct soft_port **ret_port)
@@ -154,13 +150,7 @@ int soft_fabric_find(struct soft_fabric *fabric, const uint8_t gid[16], struct s
 	for (unsigned int i = 0; i < SOFT_MAX_NICS && !found; i++)
 		if (fabric->ports[i] && memcmp(fabric->ports[i]->shared->gid, gid, 16) == 0)
 			found = fabric->ports[i];
-	if (found)
-		__atomic_fetch_add(&found->refs, 1, __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&fabric->lock);
-	if (!found)
-		return -EHOSTUNREACH;
-	*ret_port = found;
-	return 0;
+	return take_and_unlock(fabric, found, ret_port);
 }
 
 static int check_gids(const struct soft_fabric *fabric, unsigned int n, const uint8_t (*gids)[16])

@@ -6,8 +6,8 @@
  * the channel that they came by. A packet is back in the sender's pool when it is written. If there is no room it is kept back,
  * the way is jammed, and QPs that would send there wait without packets (struct engine_jam); other peers of their session go on.
  *
- * Whoever writes rings the bell of the peer's lane, once for all that it has written in a round. The bell is also what says that there
- * is room again, that a channel is new, and that a side has left.
+ * A writer rings the bell of the peer's lane once per round. The bell also announces that there is room again, that a channel is new,
+ * and that a side has left.
  *
  * Memory: SOFT_MAX_CHANNELS of half a MiB for each executor, touched as they are used; the least recently used one that is empty
  * makes room for another. Refuses (drops) packets to one peer more than that. A channel ends with the executor at either side.
@@ -404,7 +404,7 @@ bool soft_foreign_is_behind(const struct soft_exec *exec, const struct soft_lane
 
 /* ---- receiving ------------------------------------------------------------------------------------------------------------- */
 
-/* From whom it says, the way that it came? A number that nobody has may be that of a QP that has just gone. */
+/* Does the packet come from the executor that it names? A free number may be that of a QP that has just gone. */
 static bool is_credible(const struct soft_end *end, uint32_t source, const struct engine_packet *pkt)
 {
 	int exec = soft_shared_number_exec(&end->port->shared->qpns, engine_packet_src_qpn(pkt));

@@ -58,6 +58,17 @@ static bool run_counters(struct soft_exec *exec, struct soft_call *call)
 	return true;
 }
 
+static void set_last(struct soft_exec *exec, const struct counters_call *call)
+{
+	exec->last = (struct nic_counters){0};
+	soft_counters_add(&exec->last, &call->counters);
+}
+
+static void add_last(struct soft_exec *exec, void *sum)
+{
+	nic_counters_add(sum, &exec->last);
+}
+
 /* An executor that does not get to it has what it had. */
 static void count_exec(struct soft_exec *exec, void *sum)
 {
@@ -66,24 +77,42 @@ static void count_exec(struct soft_exec *exec, void *sum)
 	if (call)
 		call->call.run = run_counters;
 	if (call && soft_call_brief(exec, &call->call) == 0) {
-		exec->last = (struct nic_counters){0};
-		soft_counters_add(&exec->last, &call->counters);
+		set_last(exec, call);
 		free(call);
 	}
-	nic_counters_add(sum, &exec->last);
+	add_last(exec, sum);
 }
 
-static int soft_counters(struct nic *base, struct nic_counters *ret_counters)
+static void count(struct soft_nic *nic, void (*fn)(struct soft_exec *exec, void *sum), struct nic_counters *ret_counters)
 {
-	struct soft_nic *nic = soft_nic(base);
 	struct nic_counters counters;
 
 	pthread_mutex_lock(&nic->lock);
 	counters = nic->former;
 	pthread_mutex_unlock(&nic->lock);
-	soft_execs_count(nic, count_exec, &counters);
+	soft_execs_count(nic, fn, &counters);
 	*ret_counters = counters;
+}
+
+static int soft_counters(struct nic *base, struct nic_counters *ret_counters)
+{
+	count(soft_nic(base), count_exec, ret_counters);
 	return 0;
+}
+
+void soft_exec_recount(struct soft_exec *exec)
+{
+	struct counters_call call = {.call.run = run_counters};
+
+	soft_call(exec, &call.call);
+	pthread_mutex_lock(&exec->nic->lock);
+	set_last(exec, &call);
+	pthread_mutex_unlock(&exec->nic->lock);
+}
+
+void soft_counters_known(struct soft_nic *nic, struct nic_counters *ret_counters)
+{
+	count(nic, add_last, ret_counters);
 }
 
 /* There is nothing else. */

@@ -139,14 +139,25 @@ static int check_numbers(const void *arg)
 static const struct nic_record_form form = {
 	.magic = MAGIC, .version = SOFT_RECORD_VERSION, .code = code_record, .check = check_numbers, .deinit = soft_record_deinit};
 
-int soft_record_encode_mr(const struct soft_record_mr *mr, void **ret_data, size_t *ret_bytes)
+int soft_record_export_mr(uint32_t key, const struct nic_mr_attr *attr, void **ret_data, size_t *ret_bytes)
 {
-	return nic_record_encode_part(code_mr, mr, ret_data, ret_bytes);
+	const struct soft_record_mr mr = {
+		.key = key,
+		.access = attr->access,
+		.iova = attr->iova,
+		.offset = attr->offset,
+		.length_bytes = attr->length_bytes,
+	};
+
+	return nic_record_encode_part(code_mr, &mr, ret_data, ret_bytes);
 }
 
-int soft_record_encode_batch(const struct soft_record_batch *batch, void **ret_data, size_t *ret_bytes)
+int soft_record_export_batch(uint64_t mem_offset, const struct nic_layout *layout, void **ret_data, size_t *ret_bytes)
 {
-	return nic_record_encode_part(code_batch, batch, ret_data, ret_bytes);
+	/* Its arrays stay the caller's. */
+	const struct soft_record_batch batch = {.mem_offset = mem_offset, .layout = *layout};
+
+	return nic_record_encode_part(code_batch, &batch, ret_data, ret_bytes);
 }
 
 int soft_record_encode(const struct soft_record *record, void **ret_data, size_t *ret_bytes)

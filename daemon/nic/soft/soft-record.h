@@ -43,8 +43,8 @@ struct soft_record {
 };
 
 /* Errors are those of nic-record.h. */
-int soft_record_encode_mr(const struct soft_record_mr *mr, void **ret_data, size_t *ret_bytes); /* a part */
-int soft_record_encode_batch(const struct soft_record_batch *batch, void **ret_data, size_t *ret_bytes);
+int soft_record_export_mr(uint32_t key, const struct nic_mr_attr *attr, void **ret_data, size_t *ret_bytes); /* a part */
+int soft_record_export_batch(uint64_t mem_offset, const struct nic_layout *layout, void **ret_data, size_t *ret_bytes);
 int soft_record_encode(const struct soft_record *record, void **ret_data, size_t *ret_bytes);
 int soft_record_decode(const void *data, size_t bytes, struct soft_record *ret_record);
 void soft_record_deinit(void *record);

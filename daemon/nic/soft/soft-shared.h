@@ -79,7 +79,7 @@ unsigned int soft_shared_numbers_drop(struct soft_shared_numbers *numbers, uint3
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------------------- */
 
-/* Whoever sees true writes the lane's eventfd: the thread sleeps, and nobody else wakes it. Called behind the store it is to find. */
+/* Call it after the store that the thread must find. True: the thread sleeps, and the caller alone must write the lane's eventfd. */
 bool soft_shared_lane_must_wake(struct soft_shared_lane *lane);
 /* The same for news of a channel. */
 bool soft_shared_lane_ring(struct soft_shared_lane *lane);

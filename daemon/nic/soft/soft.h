@@ -431,6 +431,10 @@ int soft_exec_adopt(struct soft_nic *nic, uint32_t uid, int page_fd, struct soft
 void soft_exec_put(struct soft_exec *exec);
 /* For each executor that there is, under the NIC's lock; and then, before any other can end, what those that ended had counted. */
 void soft_execs_count(struct soft_nic *nic, void (*fn)(struct soft_exec *exec, void *sum), struct nic_counters *sum);
+/* Reads the executor's counters for however long it takes. A thread that serves its user alone, while a context keeps the executor. */
+void soft_exec_recount(struct soft_exec *exec);
+/* The NIC's counters as last read: asks nobody. Any thread. */
+void soft_counters_known(struct soft_nic *nic, struct nic_counters *ret_counters);
 /* For each executor that there is, under the NIC's lock. */
 void soft_execs_each(struct soft_nic *nic, void (*fn)(struct soft_exec *exec, void *arg), void *arg);
 /* All contexts are gone: ends all of them. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What firmware tells of queues and the core needs not to tell. The engine's thread. */
+/* Queries of queues that only firmware answers; the core has no need of them. The engine's thread. */
 #include "tests/mlx5sim/engine-extra/extra-private.h"
 
 int engine_cq_producer(struct engine *engine, uint32_t cqn, uint32_t *ret_pi)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Works and questions. A work may take as long as its user's memory makes it; whoever waits for one is a thread that serves that user
- * alone. Whoever asks a question stops waiting in time, and the next one finds the late answer first. An answer that is not
+ * Works and questions. A work may take as long as its user's memory makes it, so only a thread that serves that user alone waits for
+ * one. A caller that asks a question stops waiting in time, and the next caller takes the late answer first. An answer that is not
  * one to the request, or a packet that is none, comes from a process that is broken: it counts as dead. Any thread.
  */
 #include "daemon/nic/soft/remote/remote.h"

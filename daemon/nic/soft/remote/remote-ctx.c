@@ -319,22 +319,13 @@ int remote_ctx_export(struct nic_ctx *base, void **ret_part, size_t *ret_bytes)
 int remote_mr_export(const struct nic_mr *base, void **ret_part, size_t *ret_bytes)
 {
 	const struct remote_mr *mr = container_of(base, struct remote_mr, base);
-	const struct soft_record_mr record = {
-		.key = mr->base.lkey,
-		.access = mr->attr.access,
-		.iova = mr->attr.iova,
-		.offset = mr->attr.offset,
-		.length_bytes = mr->attr.length_bytes,
-	};
 
-	return soft_record_encode_mr(&record, ret_part, ret_bytes);
+	return soft_record_export_mr(mr->base.lkey, &mr->attr, ret_part, ret_bytes);
 }
 
 int remote_queues_export(const struct nic_queues *base, void **ret_part, size_t *ret_bytes)
 {
 	const struct remote_queues *queues = container_of(base, struct remote_queues, base);
-	/* Its arrays are the batch's own. */
-	const struct soft_record_batch record = {.mem_offset = queues->mem_offset, .layout = base->layout};
 
-	return soft_record_encode_batch(&record, ret_part, ret_bytes);
+	return soft_record_export_batch(queues->mem_offset, &base->layout, ret_part, ret_bytes);
 }

@@ -43,7 +43,7 @@ static int start_process(const struct remote_host *host, uint64_t end, int *ret_
 
 	while ((r = attr->start_process(attr->start_arg, host->uid, ret_sock)) == -EAGAIN && nsec_now() < end)
 		nanosleep(&pause, NULL);
-	/* Nobody starts processes any more. */
+	/* The zygote has ended. */
 	return r == -EPIPE || r == -ECONNRESET ? -EUSERS : r;
 }
 

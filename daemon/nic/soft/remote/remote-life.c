@@ -68,7 +68,7 @@ void remote_host_put(struct remote_host *host)
 	pthread_mutex_unlock(&all->lock);
 }
 
-/* Whoever waits for an answer wakes; the reader of events finds their end. */
+/* Threads that wait for an answer wake; the reader of events sees the end of the stream. */
 static void hang_up(const struct remote_host *host)
 {
 	if (host->works.sock >= 0)

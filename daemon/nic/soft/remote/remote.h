@@ -153,7 +153,7 @@ int remote_call(struct remote_host *host, const struct remote_request *request, 
 int remote_call_locked(struct remote_host *host, const struct remote_request *request, struct remote_packet *ret_answer);
 /* A question: waits at most nsec. -EBUSY: no answer; then nobody waits as long, or less, again before it has come. */
 int remote_ask(struct remote_host *host, const struct remote_request *request, uint64_t nsec, struct remote_packet *ret_answer);
-/* One whose answer nobody needs. Does not wait but for other questions. */
+/* A request whose answer is dropped. Waits for other questions only. */
 void remote_tell(struct remote_host *host, const struct remote_request *request);
 
 /* ---- operations ---------------------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Questions, answered while works are under way. One about a context keeps it from going meanwhile, and waits for its executor as long
- * as the daemon has patience. Whoever asked may have stopped waiting: then a context may have gone that a question names.
+ * as the daemon has patience. The caller may have stopped waiting, so a context that a question names may be gone.
  */
 #include "daemon/nic/soft/remote/serve.h"
 

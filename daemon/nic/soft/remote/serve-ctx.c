@@ -25,7 +25,7 @@ struct serve_ctx *serve_find_ctx(struct serve *serve, uint64_t id)
 
 /* ---- the lock of a saved context ------------------------------------------------------------------------------------------- */
 
-/* Whoever keeps the context has the descriptor, too, and a lock is a description's: so it is opened once more. */
+/* An OFD lock belongs to an open file description, and the store shares this one. So the process opens the file again. */
 static int open_again(int fd)
 {
 	char path[32];

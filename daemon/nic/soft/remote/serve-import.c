@@ -100,7 +100,7 @@ static bool is_same(int a, int b)
 	return fstat(a, &at) == 0 && fstat(b, &bt) == 0 && at.st_dev == bt.st_dev && at.st_ino == bt.st_ino;
 }
 
-/* Nobody waits for the lock of this process. */
+/* No other process waits for this lock. */
 static bool has_already(const struct serve *serve, int ledger)
 {
 	const struct serve_ctx *ctx;

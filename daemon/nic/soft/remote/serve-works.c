@@ -55,7 +55,10 @@ static struct nic_ctx *remove_ctx(struct serve *serve, struct serve_ctx *of, int
 	return ctx;
 }
 
-/* With the sum of the NIC, since the process may end before anybody asks again. */
+/*
+ * Answers with the NIC's counters, since the process may end before the daemon asks again. This thread may wait for the executor,
+ * and the first thread alone has the budget of questions.
+ */
 static int close_ctx(struct serve *serve, struct serve_ctx *of, bool is_forgotten, struct serve_answer *answer)
 {
 	struct nic *nic = of->ctx->nic;
@@ -63,13 +66,14 @@ static int close_ctx(struct serve *serve, struct serve_ctx *of, bool is_forgotte
 	int lock_fd;
 	struct nic_ctx *ctx = remove_ctx(serve, of, &lock_fd);
 
+	soft_exec_recount(soft_ctx(ctx)->exec);
 	if (is_forgotten)
 		nic->ops->ctx_unimport(ctx);
 	else
 		nic->ops->ctx_close(ctx);
 	safe_close(lock_fd);
-	if (nic->ops->counters(nic, &sum) == 0)
-		remote_put(&answer->body, &sum, sizeof(sum));
+	soft_counters_known(soft_nic(nic), &sum);
+	remote_put(&answer->body, &sum, sizeof(sum));
 	return 0;
 }
 
