@@ -57,17 +57,36 @@ static void answer(int sock, const struct remote_packet *request, struct serve_a
 	remote_writer_deinit(&with->body);
 }
 
-/* The last context may have gone, while the first thread sleeps without a limit. */
 static bool is_unused(struct serve *serve)
 {
-	bool is_empty;
+	bool is_unused;
 
 	pthread_mutex_lock(&serve->lock);
-	is_empty = list_empty(&serve->ctxs);
+	is_unused = list_empty(&serve->ctxs) && !serve->is_busy;
 	pthread_mutex_unlock(&serve->lock);
-	return is_empty && !__atomic_load_n(&serve->is_busy, __ATOMIC_SEQ_CST);
+	return is_unused;
 }
 
+/* A request that has been read and not begun gets no answer, so the daemon starts another process for it. */
+static void end_if_unused(struct serve *serve)
+{
+	pthread_mutex_lock(&serve->lock);
+	serve->is_ending = list_empty(&serve->ctxs) && !serve->is_busy;
+	pthread_mutex_unlock(&serve->lock);
+	if (serve->is_ending)
+		end();
+}
+
+static void set_busy(struct serve *serve, bool is_busy)
+{
+	pthread_mutex_lock(&serve->lock);
+	serve->is_busy = is_busy;
+	if (serve->is_ending)
+		end();
+	pthread_mutex_unlock(&serve->lock);
+}
+
+/* The last context may have gone, while the first thread sleeps without a limit. */
 static void nudge(struct serve *serve)
 {
 	uint64_t one = 1;
@@ -85,11 +104,11 @@ static void *run_works(void *arg)
 		struct serve_answer with = {0};
 		int r;
 
-		__atomic_store_n(&serve->is_busy, true, __ATOMIC_SEQ_CST);
+		set_busy(serve, true);
 		r = serve_work(serve, &request, &with);
 		answer(serve->works, &request, &with, r);
 		remote_packet_deinit(&request);
-		__atomic_store_n(&serve->is_busy, false, __ATOMIC_SEQ_CST);
+		set_busy(serve, false);
 		nudge(serve);
 	}
 	end();
@@ -150,7 +169,6 @@ static void answer_one(struct serve *serve)
 	remote_packet_deinit(&request);
 }
 
-/* If it ends, the daemon starts another process for a request that this one has not read. */
 static void __attribute__((noreturn)) run_asks(struct serve *serve)
 {
 	struct pollfd pfds[2 + REMOTE_MAX_NICS];
@@ -160,8 +178,8 @@ static void __attribute__((noreturn)) run_asks(struct serve *serve)
 		unsigned int n = fill_pfds(serve, pfds);
 		int r = poll(pfds, n, is_unused(serve) ? (int)serve->linger_msec : -1);
 
-		if (r == 0 && is_unused(serve))
-			end();
+		if (r == 0)
+			end_if_unused(serve);
 		if (r <= 0)
 			continue;
 		if (pfds[0].revents)

@@ -38,7 +38,8 @@ struct serve {
 	/* A question about a context holds it, so that the context stays meanwhile. */
 	pthread_mutex_t lock;
 	struct list ctxs; /* under lock */
-	bool is_busy; /* atomic: a work is under way */
+	bool is_busy; /* under lock: a work is under way */
+	bool is_ending; /* under lock: no work begins any more */
 
 	/* the thread of works: descriptors for the next import */
 	unsigned int n_fds, max_fds;
