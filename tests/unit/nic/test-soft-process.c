@@ -301,6 +301,37 @@ static int start_nonsense(void *arg, uint32_t uid, int *ret_channel)
 	return 0;
 }
 
+TEST(events_of_one_user_put_off_no_others)
+{
+	struct client alices[8], b;
+	struct nic_event event;
+	struct rig rig;
+	bool is_bob = false;
+	pid_t pid, pid_b;
+
+	rig_open_remote(&rig, 1, NULL);
+	for (unsigned int i = 0; i < 8; i++)
+		open_for(&alices[i], rig.nic[0], 1 + i, alice());
+	open_for(&b, rig.nic[0], 9, bob());
+	pid = process_of(alice());
+	pid_b = process_of(bob());
+	ASSERT_OK(kill(pid, SIGKILL));
+	ASSERT_OK(kill(pid_b, SIGKILL));
+	expect_gone(pid);
+	expect_gone(pid_b);
+	/* Each context has lost its NIC; Bob's is among the first two of nine. */
+	for (unsigned int i = 0; i < 9; i++) {
+		wait_event(rig.nic[0], &event);
+		ASSERT_EQ(event.kind, NIC_EVENT_LOST);
+		is_bob |= event.session_id == 9;
+		ASSERT(is_bob || i < 1);
+	}
+	for (unsigned int i = 0; i < 8; i++)
+		client_close(&alices[i]);
+	client_close(&b);
+	rig_close(&rig);
+}
+
 TEST(a_process_that_answers_nonsense_counts_as_dead)
 {
 	pid_t pid = 0;

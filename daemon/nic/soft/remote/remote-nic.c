@@ -204,6 +204,7 @@ static int next_of(struct remote_link *link, struct nic_event *ret_event)
 	return next_lost(link, ret_event);
 }
 
+/* Users take turns, so that many events of one put off nobody else's. */
 static int next_of_hosts(struct remote_nic *nic, struct nic_event *ret_event)
 {
 	struct remote_link *link, *tmp;
@@ -212,6 +213,10 @@ static int next_of_hosts(struct remote_nic *nic, struct nic_event *ret_event)
 	list_for_each_entry_safe (link, tmp, &nic->links, link) {
 		remote_host_ref(link->host);
 		r = next_of(link, ret_event);
+		if (r == 0 && !list_empty(&link->link)) {
+			list_del(&link->link);
+			list_add_tail(&nic->links, &link->link);
+		}
 		/* Its other links may be on other NICs only. */
 		remote_host_put_locked(link->host);
 		if (r == 0)
