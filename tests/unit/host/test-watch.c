@@ -285,10 +285,21 @@ static void await_hanging(int n)
 	}
 }
 
+static void await_closed(int fd)
+{
+	uint64_t end = nsec_now() + LIMIT_MSEC * NSEC_PER_MSEC;
+
+	while (fcntl(fd, F_GETFD) >= 0) {
+		ASSERT_LT(nsec_now(), end);
+		usleep(1000);
+	}
+}
+
 TEST(a_driver_that_hangs_hides_no_change_of_the_machine)
 {
 	struct machine_nic nic = {.path = PCI_PATH, .name = "mlx5_0", .gbps = 100};
 	struct machine_scene s;
+	int fd;
 
 	machine_tree_init(&s.tree, 1);
 	machine_tree_pci(&s.tree, PCI_PATH, 0x020700, 0x15b3, 0);
@@ -304,9 +315,11 @@ TEST(a_driver_that_hangs_hides_no_change_of_the_machine)
 	machine_tree_pci(&s.tree, "pci0000:00/0000:00:01.0", 0x020700, 0x15b3, 0);
 	expect_change(&s);
 	/* The thread that hangs is left behind, and frees the watch when it comes back. */
+	fd = host_watch_fd(s.watch);
 	s.watch = host_watch_free(s.watch);
+	ASSERT_GE(fcntl(fd, F_GETFD), 0);
 	__atomic_store_n(&is_hanging, 0, __ATOMIC_SEQ_CST);
-	await_hanging(0);
+	await_closed(fd);
 	machine_deinit(&s);
 }
 
