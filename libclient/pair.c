@@ -39,17 +39,17 @@ struct job {
 	struct shmd_queues *queues;
 	struct shmd_client *client;
 	const struct shmd_pair_attr *attr;
-	struct shmd_world world;
+	struct shmd_world_key world;
 	uint64_t timeout_nsec, deadline;
 	bool is_silent; /* the daemon has not answered a request of the clean-up */
 	unsigned int n;
 	struct end *ends;
 };
 
-static struct shmd_world world_of_pairs(const struct shmd_pair_attr *attr)
+static struct shmd_world_key world_of_pairs(const struct shmd_pair_attr *attr)
 {
 	static const uint8_t mark[sizeof(attr->world.secret)] = "shmd-pair";
-	struct shmd_world world = attr->world;
+	struct shmd_world_key world = attr->world;
 
 	for (unsigned int i = 0; i < sizeof(world.secret); i++)
 		world.secret[i] ^= mark[i];

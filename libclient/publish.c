@@ -13,14 +13,14 @@
 #define FETCH_MIN_SLEEP_NSEC 50000u
 #define FETCH_MAX_SLEEP_NSEC 2000000u
 
-static void fill_key(struct msg_world_key *key, const struct shmd_world *world, uint32_t pe, uint32_t slot)
+static void fill_key(struct msg_world_key *key, const struct shmd_world_key *world, uint32_t pe, uint32_t slot)
 {
 	memcpy(key->world, world->secret, sizeof(key->world));
 	key->pe = pe;
 	key->slot = slot;
 }
 
-int shmd_publish(struct shmd_client *client, const struct shmd_world *world, uint32_t pe, uint32_t slot,
+int shmd_publish(struct shmd_client *client, const struct shmd_world_key *world, uint32_t pe, uint32_t slot,
 		 const void *data, size_t bytes, int fd)
 {
 	_cleanup_request_ struct request call;
@@ -43,7 +43,7 @@ int shmd_publish(struct shmd_client *client, const struct shmd_world *world, uin
 	return request_call(client, &call);
 }
 
-int shmd_unpublish(struct shmd_client *client, const struct shmd_world *world, uint32_t pe, uint32_t slot)
+int shmd_unpublish(struct shmd_client *client, const struct shmd_world_key *world, uint32_t pe, uint32_t slot)
 {
 	_cleanup_request_ struct request call;
 	int r;
@@ -102,7 +102,7 @@ static void sleep_before(uint64_t deadline, uint64_t nsec)
 	nanosleep(&ts, NULL);
 }
 
-int shmd_fetch(struct shmd_client *client, const struct shmd_world *world, uint32_t pe, uint32_t slot,
+int shmd_fetch(struct shmd_client *client, const struct shmd_world_key *world, uint32_t pe, uint32_t slot,
 	       void *data, size_t *bytes, int *ret_fd, uint64_t timeout_nsec)
 {
 	uint64_t deadline, nap = FETCH_MIN_SLEEP_NSEC;

@@ -25,16 +25,33 @@ void text_copy(char *dst, size_t size, const char *src)
 	dst[n] = 0;
 }
 
-int text_fail(int err, const char *fmt, ...)
+static int fail_va(int err, const char *fmt, va_list args)
 {
 	char text[CLIENT_TEXT_BYTES]; /* fmt may print the present text */
+
+	vsnprintf(text, sizeof(text), fmt, args);
+	memcpy(error_text, text, sizeof(error_text));
+	return err;
+}
+
+int text_fail(int err, const char *fmt, ...)
+{
 	va_list args;
 
 	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
+	err = fail_va(err, fmt, args);
 	va_end(args);
-	memcpy(error_text, text, sizeof(error_text));
 	return err;
+}
+
+int shmd_error_set(int error, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	error = fail_va(error, format, args);
+	va_end(args);
+	return error;
 }
 
 /* For these the daemon's text always names the object or argument, so the general sentence would repeat it. */

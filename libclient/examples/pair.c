@@ -57,7 +57,7 @@ static int set_up(struct pe *pe)
 }
 
 /* Returns when both sides are connected and each knows the other's memory. */
-static int connect_to_peer(struct pe *pe, const struct shmd_world *world)
+static int connect_to_peer(struct pe *pe, const struct shmd_world_key *world)
 {
 	const struct shmd_pair_attr attr = {.world = *world, .pe = pe->number};
 	const struct offer own = {(uintptr_t)shmd_mem_addr(pe->mem), shmd_mr_rkey_be(pe->mr)};
@@ -113,7 +113,7 @@ static int talk(struct pe *pe)
 	return rc;
 }
 
-static int run(uint32_t number, const struct shmd_world *world, pid_t child)
+static int run(uint32_t number, const struct shmd_world_key *world, pid_t child)
 {
 	struct pe pe = {.number = number};
 	int rc = SHMD_DEV_OK, status = 0;
@@ -138,7 +138,7 @@ static int run(uint32_t number, const struct shmd_world *world, pid_t child)
 
 int main(void)
 {
-	struct shmd_world world;
+	struct shmd_world_key world;
 	pid_t child;
 
 	/* Whoever has the secret and the uid may pair. Between programs it comes from whatever starts them. */

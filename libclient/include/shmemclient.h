@@ -141,6 +141,11 @@ SHMD_EXPORT int shmd_client_fd(const struct shmd_client *client);
 
 /* The last error of this thread: never NULL, valid until its next call into the library. Success leaves it alone. */
 SHMD_EXPORT const char *shmd_error_text(void);
+/*
+ * For layers above this library, such as the runtime: set the last error of this thread, cut to 511 bytes, and return `error` (a
+ * negative errno). The arguments may print the present text. Never blocks.
+ */
+SHMD_EXPORT int shmd_error_set(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A sentence for enum shmd_health, enum shmd_dev_status, enum shmd_cqe_syndrome; never NULL, constant. */
 SHMD_EXPORT const char *shmd_health_text(int health);
 SHMD_EXPORT const char *shmd_dev_status_text(int status);
@@ -642,7 +647,7 @@ SHMD_EXPORT int shmd_gpu_dev_qp(struct shmd_gpu *gpu, struct shmd_queues *queues
 
 /* ---- sharing between processes of one user ------------------------------------------------------------------------ */
 
-struct shmd_world {
+struct shmd_world_key {
 	uint8_t secret[16]; /* from the bootstrap; a process that knows it (and has the uid) may fetch */
 };
 
@@ -658,7 +663,7 @@ struct shmd_world {
  *		the session ends with this daemon: a restart does not take it over.
  * Errors	-EEXIST published already; -EDQUOT; -EBADF a kind of descriptor that the daemon does not take
  */
-SHMD_EXPORT int shmd_publish(struct shmd_client *client, const struct shmd_world *world, uint32_t pe,
+SHMD_EXPORT int shmd_publish(struct shmd_client *client, const struct shmd_world_key *world, uint32_t pe,
 			     uint32_t slot, const void *data, size_t bytes, int fd);
 /*
  * shmd_unpublish - take back an entry that this session published
@@ -667,7 +672,7 @@ SHMD_EXPORT int shmd_publish(struct shmd_client *client, const struct shmd_world
  *
  * Errors	-ENOENT nothing is published there; -EPERM another session published it
  */
-SHMD_EXPORT int shmd_unpublish(struct shmd_client *client, const struct shmd_world *world, uint32_t pe,
+SHMD_EXPORT int shmd_unpublish(struct shmd_client *client, const struct shmd_world_key *world, uint32_t pe,
 			       uint32_t slot);
 /*
  * shmd_fetch - get an entry that another session published
@@ -679,7 +684,7 @@ SHMD_EXPORT int shmd_unpublish(struct shmd_client *client, const struct shmd_wor
  * timeout_nsec	how long to wait for it; 0: it must be there
  * Errors	-ENOENT not published in time; -ENOBUFS larger than the room
  */
-SHMD_EXPORT int shmd_fetch(struct shmd_client *client, const struct shmd_world *world, uint32_t pe,
+SHMD_EXPORT int shmd_fetch(struct shmd_client *client, const struct shmd_world_key *world, uint32_t pe,
 			   uint32_t slot, void *data, size_t *bytes, int *ret_fd, uint64_t timeout_nsec);
 
 #define SHMD_PAIR_DATA_BYTES 65536u
@@ -694,7 +699,7 @@ struct shmd_pair {
 	size_t peer_bytes; /* in: room at peer_data; out: bytes that the peer gave */
 };
 struct shmd_pair_attr {
-	struct shmd_world world;
+	struct shmd_world_key world;
 	uint32_t pe; /* the caller's own number */
 	uint32_t tag; /* the same on both sides; another one for each of the calls that the same two PEs make at once */
 	const struct shmd_qp_params *params; /* NULL: the daemon's settings */

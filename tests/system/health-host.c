@@ -190,7 +190,7 @@ static int peers_resolve(struct health_host_call *call)
 	return r < 0 ? r : shmd_peers_resolve(call->side.nic, 1, &addr, 0, &peer, NULL);
 }
 
-static const struct shmd_world world = {{7}};
+static const struct shmd_world_key world = {{7}};
 
 static int publish(struct health_host_call *call)
 {

@@ -398,7 +398,7 @@ TEST(a_nic_opens_once_and_by_name)
 
 TEST(published_descriptors_are_fetched_by_clients_that_know_the_world)
 {
-	struct shmd_world world = {{1, 2, 3}}, other = {{1, 2, 4}};
+	struct shmd_world_key world = {{1, 2, 3}}, other = {{1, 2, 4}};
 	struct shmd_client *a, *b;
 	struct fixture_daemon daemon;
 	struct shmd_mem *mem;

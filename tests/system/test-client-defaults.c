@@ -14,7 +14,7 @@
 
 #define LONG_NSEC (10 * NSEC_PER_SEC)
 
-static const struct shmd_world world = {{3}};
+static const struct shmd_world_key world = {{3}};
 
 struct lab {
 	struct fixture_daemon daemon;

@@ -20,7 +20,7 @@
 #define SHORT_NSEC (300 * NSEC_PER_MSEC)
 #define NOBODY 9u
 
-static const struct shmd_world world = {.secret = "sixteen bytes.."};
+static const struct shmd_world_key world = {.secret = "sixteen bytes.."};
 
 /* A PE tells its peers where its memory is. */
 struct offer {

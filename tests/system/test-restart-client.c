@@ -23,7 +23,7 @@
 #define SOON "--restart-grace=200"
 
 static const struct shmd_queues_attr one_qp = {.n_qps = 1};
-static const struct shmd_world world = {{7}};
+static const struct shmd_world_key world = {{7}};
 
 /* A session whose QP reaches its own memory. */
 static void open_side(struct lab_side *side, const struct fixture_keeper *keeper)

@@ -72,7 +72,7 @@ TEST(after_death_every_call_gives_the_same_error)
 {
 	struct fake_daemon fake = {.handle = answer};
 	struct shmd_counters counters;
-	struct shmd_world world = {{1}};
+	struct shmd_world_key world = {{1}};
 	struct shmd_client *client;
 	struct shmd_event event;
 	struct pollfd pfd;

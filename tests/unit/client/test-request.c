@@ -303,7 +303,7 @@ TEST(timeout_is_an_error_and_the_late_reply_is_dropped)
 {
 	struct shmd_client_attr attr = {.timeout_nsec = NSEC_PER_SEC};
 	struct fake_daemon fake = {.handle = answer_late};
-	struct shmd_world world = {{1}};
+	struct shmd_world_key world = {{1}};
 	struct shmd_counters counters;
 	struct shmd_client *client;
 	int fd = -1;

@@ -147,7 +147,7 @@ TEST(descriptors_are_sent_again_too)
 	struct saved saved = {.dies = BEFORE_IT_IS_DONE};
 	struct fake_daemon fake = {.handle = handle, .arg = &saved, .grace_nsec = FOR_EVER};
 	struct shmd_client *client = open_client(&fake, 0);
-	struct shmd_world world = {{1}};
+	struct shmd_world_key world = {{1}};
 	int fd = fake_memfd(4096);
 	struct stat st;
 
