@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * World state: what device functions on a symmetric address and a PE see (<shmd/dev/pe.h>).
+ *
+ * Filled by the runtime of libshmemclient, in host memory for CPU threads and in GPU memory for kernels. It stands above the
+ * dev-states of the queues that it names. Addresses hold where the functions run, so the layout is the same for every reader.
+ *
+ * Heaps	A PE has up to SHMD_DEV_HEAPS symmetric heaps, for host and for GPU memory. All PEs have the same offsets in use. A
+ *		reader reserves the same number of bytes for the heap of each PE that it can map, so a PE's copy of `addr` is at
+ *		pe.heap_addr[h] + (addr - heap[h].own_addr), and for the NIC at heap[h].iova + (addr - heap[h].own_addr).
+ * Growth	Chunks are added behind one another. The runtime writes keys and ends of a chunk first and then stores
+ *		used_bytes with release; readers check an address against used_bytes. Nothing moves and nothing shrinks.
+ * Mutable	Device functions write what stands under "mutable" only; pe.path and the last line of the world change while they
+ *		read. Everything else is constant once the world, context or team is open.
+ * Versioned and size-stamped: a reader refuses a version that it does not know, or a size below its own.
+ */
+#ifndef SHMD_ABI_WORLD_H
+#define SHMD_ABI_WORLD_H
+
+#include "types.h"
+
+#define SHMD_DEV_WORLD_VERSION 1u
+#define SHMD_DEV_HEAPS 2u
+#define SHMD_DEV_HEAP_CHUNKS 64u /* of each heap */
+#define SHMD_DEV_RAILS 4u /* NICs that a PE uses at once */
+
+/* Which memory a heap is. */
+enum shmd_dev_heap_kind {
+	SHMD_DEV_HEAP_HOST = 0,
+	SHMD_DEV_HEAP_GPU = 1,
+};
+
+/* How the memory of a PE is reached. A PE's path changes once at most, to GONE. */
+enum shmd_path {
+	SHMD_PATH_NONE = 0, /* no path: forbidden by a setting, or there is no NIC */
+	SHMD_PATH_SELF = 1, /* the caller itself */
+	SHMD_PATH_MAPPED = 2, /* its heap is mapped here: loads, stores and atomics of the caller */
+	SHMD_PATH_QUEUE = 3, /* requests on a queue of the context */
+	SHMD_PATH_GONE = 4, /* it has ended or is unreachable; operations to it fail */
+};
+
+/* One PE, as the owner of this world state reaches it. A cache line each. */
+struct shmd_dev_pe {
+	uint64_t heap_addr[SHMD_DEV_HEAPS]; /* offset 0 of its heaps in the reader's address space; 0: not mapped */
+	uint32_t path[SHMD_DEV_HEAPS]; /* enum shmd_path, for each heap */
+	uint32_t node; /* equal numbers: one node */
+	uint32_t node_pe; /* its place among the PEs of its node */
+	uint8_t reserved[32];
+};
+SHMD_PIN_SIZE(struct shmd_dev_pe, 64);
+SHMD_PIN_OFFSET(struct shmd_dev_pe, path, 16);
+SHMD_PIN_OFFSET(struct shmd_dev_pe, node, 24);
+
+/* One heap of this PE. */
+struct shmd_dev_heap {
+	uint64_t own_addr; /* offset 0 of the caller's own heap; 0: the world has no such heap */
+	uint64_t range_bytes; /* reserved for each PE; a multiple of the granule */
+	uint64_t used_bytes; /* end of the last chunk; grows, stored with release */
+	uint64_t iova; /* of offset 0, for NICs, the same on all PEs */
+	uint64_t chunk_index_addr; /* uint8_t[range_bytes >> log2_granule]: the chunk in which a granule lies */
+	uint64_t chunk_ends_addr; /* uint64_t[SHMD_DEV_HEAP_CHUNKS]: first offset behind each chunk */
+	uint32_t log2_granule; /* chunks begin and end at multiples of it */
+	uint32_t kind; /* enum shmd_dev_heap_kind */
+	uint8_t reserved[8];
+};
+SHMD_PIN_SIZE(struct shmd_dev_heap, 64);
+SHMD_PIN_OFFSET(struct shmd_dev_heap, used_bytes, 16);
+SHMD_PIN_OFFSET(struct shmd_dev_heap, chunk_index_addr, 32);
+SHMD_PIN_OFFSET(struct shmd_dev_heap, log2_granule, 48);
+
+/* Local memory outside the heaps that is registered on all rails, with its address as iova. */
+struct shmd_dev_buffer {
+	uint64_t addr, end_addr;
+	shmd_be32 lkey_be[SHMD_DEV_RAILS];
+};
+SHMD_PIN_SIZE(struct shmd_dev_buffer, 32);
+
+/* A table of them in ascending order, without overlap. The runtime replaces the whole table. */
+struct shmd_dev_buffers {
+	uint64_t n;
+	uint64_t reserved;
+	/* struct shmd_dev_buffer[n] follows */
+};
+SHMD_PIN_SIZE(struct shmd_dev_buffers, 16);
+
+/* How a context reaches a PE by a queue. */
+struct shmd_dev_pe_way {
+	uint64_t qp_addr; /* struct shmd_dev_qp: an RC QP with this PE as its peer, or a DCI; 0: none */
+	uint64_t peer_addr; /* struct shmd_dev_peer for a DCI; 0: the QP is connected */
+	uint64_t state_addr; /* struct shmd_dev_state with routes (hot peers), asked for each post; 0: qp_addr and peer_addr hold */
+	uint32_t peer_index; /* in the peers of that state */
+	uint16_t rail; /* of the caller: selects lkeys */
+	uint16_t peer_rail; /* of the PE: selects rkeys */
+};
+SHMD_PIN_SIZE(struct shmd_dev_pe_way, 32);
+SHMD_PIN_OFFSET(struct shmd_dev_pe_way, peer_index, 24);
+SHMD_PIN_OFFSET(struct shmd_dev_pe_way, rail, 28);
+
+/* struct shmd_dev_world.flags */
+/*
+ * Some PE is reached by a NIC whose atomics do not meet those of CPUs: all atomics and signals of the world go by queues, also those
+ * to the caller itself and to mapped PEs. Then every PE has a way.
+ */
+#define SHMD_WORLD_ATOMICS_BY_QUEUE 0x1u
+
+struct shmd_dev_world {
+	uint32_t version; /* SHMD_DEV_WORLD_VERSION */
+	uint32_t size_bytes; /* of this struct as the writer knew it */
+	uint32_t my_pe;
+	uint32_t n_pes;
+	uint32_t n_heaps; /* heaps beyond have own_addr 0 */
+	uint32_t n_rails;
+	uint32_t flags; /* SHMD_WORLD_* */
+	uint32_t my_node;
+	uint64_t pes_addr; /* struct shmd_dev_pe[n_pes] */
+	uint64_t world_team_addr; /* struct shmd_dev_team of all PEs */
+	uint64_t timeout_nsec; /* of waits; SHMD_DEV_NO_TIMEOUT: none */
+	uint64_t health_addr; /* struct shmd_health_page of the session; 0: no session */
+	struct shmd_dev_heap heap[SHMD_DEV_HEAPS];
+	/* By rail: shmd_be32[SHMD_DEV_HEAPS * SHMD_DEV_HEAP_CHUNKS], index heap * SHMD_DEV_HEAP_CHUNKS + chunk */
+	uint64_t lkeys_addr[SHMD_DEV_RAILS];
+	/* By rail of the peer: shmd_be32[SHMD_DEV_HEAPS * SHMD_DEV_HEAP_CHUNKS][n_pes] */
+	uint64_t rkeys_addr[SHMD_DEV_RAILS];
+	uint64_t buffers_addr; /* struct shmd_dev_buffers, or 0; loaded with acquire */
+	uint8_t reserved0[56];
+
+	/* changes while functions wait: written by the runtime, never by device functions */
+	uint32_t n_gone; /* PEs that have ended */
+	/* n_gone that the program has acknowledged: while n_gone differs, waits for memory and syncs end with SHMD_DEV_PE_GONE */
+	uint32_t n_gone_known;
+	uint32_t first_gone; /* the first of them; undefined while n_gone is 0 */
+	uint32_t ended; /* not 0: the world was aborted */
+	uint8_t reserved1[48];
+};
+SHMD_PIN_SIZE(struct shmd_dev_world, 384);
+SHMD_PIN_OFFSET(struct shmd_dev_world, pes_addr, 32);
+SHMD_PIN_OFFSET(struct shmd_dev_world, heap, 64);
+SHMD_PIN_OFFSET(struct shmd_dev_world, lkeys_addr, 192);
+SHMD_PIN_OFFSET(struct shmd_dev_world, rkeys_addr, 224);
+SHMD_PIN_OFFSET(struct shmd_dev_world, buffers_addr, 256);
+SHMD_PIN_OFFSET(struct shmd_dev_world, n_gone, 320);
+
+/* ---- contexts -------------------------------------------------------------------------------------------------------------- */
+
+/* A stream of operations with an order of its own. */
+struct shmd_dev_ctx {
+	uint64_t world_addr; /* struct shmd_dev_world */
+	uint64_t team_addr; /* struct shmd_dev_team: PEs are numbered as in it; 0: as in the world */
+	uint64_t ways_addr; /* struct shmd_dev_pe_way[n_pes of the world]; 0: no queues */
+	uint64_t qps_addr; /* uint64_t[n_qps]: every QP of the context, for quiet */
+	uint64_t states_addr; /* uint64_t[n_states]: dev-states with routes, whose hot QPs belong to it as well */
+	uint32_t n_qps;
+	uint32_t n_states;
+	uint64_t timeout_nsec; /* of plain functions; SHMD_DEV_NO_TIMEOUT: none */
+	/*
+	 * Memory that is registered on all rails. Data of the caller's that is not goes through it, which is slower.
+	 */
+	uint64_t bounce_addr, bounce_bytes; /* 0 bytes: unregistered memory is refused */
+	uint64_t bounce_iova;
+	shmd_be32 bounce_lkey_be[SHMD_DEV_RAILS];
+	uint32_t sharing; /* enum shmd_sharing */
+	uint32_t id; /* 0: the default context of the world */
+	uint8_t reserved0[24];
+
+	/* mutable */
+	uint32_t bounce_lock; /* 0 free, 1 held */
+	uint8_t reserved1[60];
+};
+SHMD_PIN_SIZE(struct shmd_dev_ctx, 192);
+SHMD_PIN_OFFSET(struct shmd_dev_ctx, n_qps, 40);
+SHMD_PIN_OFFSET(struct shmd_dev_ctx, timeout_nsec, 48);
+SHMD_PIN_OFFSET(struct shmd_dev_ctx, bounce_addr, 56);
+SHMD_PIN_OFFSET(struct shmd_dev_ctx, bounce_lkey_be, 80);
+SHMD_PIN_OFFSET(struct shmd_dev_ctx, sharing, 96);
+SHMD_PIN_OFFSET(struct shmd_dev_ctx, bounce_lock, 128);
+
+/* ---- teams ----------------------------------------------------------------------------------------------------------------- */
+
+#define SHMD_DEV_MAX_TEAMS 1024u
+#define SHMD_DEV_SYNC_ROUNDS 32u
+/*
+ * Scratch of a team, in the part of heap 0 that the runtime keeps for itself, at the same offset on all PEs. One flag of 64 bits for
+ * each round of a dissemination, in a cache line of its own: the number of the newest sync whose message of this round has arrived.
+ * They only grow, so syncs may follow one another without anything between them. The second half is for collectives.
+ */
+#define SHMD_DEV_SYNC_FLAG_BYTES 64u
+#define SHMD_DEV_TEAM_SCRATCH_BYTES 4096u
+
+struct shmd_dev_team {
+	uint64_t world_addr; /* struct shmd_dev_world */
+	uint64_t members_addr; /* uint32_t[n_pes]: PEs of the world; 0: start + i * stride */
+	uint64_t scratch_offset; /* in heap `scratch_heap`: SHMD_DEV_TEAM_SCRATCH_BYTES, zeroed when the team is made */
+	uint32_t scratch_heap;
+	uint32_t id; /* 0: all PEs of the world; the same on all members */
+	uint32_t n_pes;
+	uint32_t my_pe; /* of the caller in this team */
+	uint32_t start, stride;
+	uint8_t reserved0[16];
+
+	/* mutable, by one caller at a time: collective calls of one team do not overlap on one PE */
+	uint64_t n_syncs; /* syncs begun */
+	uint8_t reserved1[56];
+};
+SHMD_PIN_SIZE(struct shmd_dev_team, 128);
+SHMD_PIN_OFFSET(struct shmd_dev_team, scratch_offset, 16);
+SHMD_PIN_OFFSET(struct shmd_dev_team, n_pes, 32);
+SHMD_PIN_OFFSET(struct shmd_dev_team, n_syncs, 64);
+
+#endif
