@@ -23,6 +23,7 @@ struct prefix {
 	uint32_t zero;
 };
 
+_Static_assert(sizeof(struct prefix) == sizeof(uint64_t), "it is read by one load");
 _Static_assert(sizeof(struct prefix) < SOFT_RECORD_ALIGN, "it never goes round");
 
 int soft_channel_new(struct soft_shared_channel **ret_channel, int *ret_fd)
@@ -85,15 +86,29 @@ static bool has_room(const struct soft_writer *writer, uint32_t bytes)
 	return SOFT_WAY_BYTES - (writer->head - writer->tail) >= bytes;
 }
 
+/* It never goes back: then a reader could have its writer look for room for ever. */
+static int look_for_room(struct soft_writer *writer)
+{
+	uint32_t tail = __atomic_load_n(&writer->way->tail, __ATOMIC_ACQUIRE);
+
+	if (tail - writer->tail > writer->head - writer->tail || tail % SOFT_RECORD_ALIGN)
+		return -EBADMSG;
+	writer->tail = tail;
+	return 0;
+}
+
 int soft_writer_begin(struct soft_writer *writer, uint32_t bytes, struct engine_piece ret_pieces[2])
 {
 	struct prefix prefix = {.bytes = bytes};
 	uint32_t whole = soft_record_bytes(bytes);
+	int r;
 
+	if (bytes > SOFT_WAY_BYTES - sizeof(prefix))
+		return -EMSGSIZE;
 	if (!has_room(writer, whole)) {
-		writer->tail = __atomic_load_n(&writer->way->tail, __ATOMIC_ACQUIRE);
-		if (writer->head - writer->tail > SOFT_WAY_BYTES || writer->tail % SOFT_RECORD_ALIGN)
-			return -EBADMSG;
+		r = look_for_room(writer);
+		if (r < 0)
+			return r;
 		if (!has_room(writer, whole))
 			return -EAGAIN;
 	}
@@ -162,6 +177,17 @@ bool soft_reader_has_more(const struct soft_reader *reader)
 	return __atomic_load_n(&reader->way->head, __ATOMIC_ACQUIRE) != reader->next;
 }
 
+/* Once: what is checked is what is used. */
+static struct prefix read_prefix(const struct soft_reader *reader)
+{
+	const void *at = reader->data + (reader->next & WAY_MASK);
+	uint64_t word = __atomic_load_n((const uint64_t *)at, __ATOMIC_RELAXED);
+	struct prefix prefix;
+
+	memcpy(&prefix, &word, sizeof(prefix));
+	return prefix;
+}
+
 int soft_reader_next(struct soft_reader *reader, struct engine_piece ret_pieces[2], struct soft_ring_record **ret_record)
 {
 	int64_t left = unread(reader);
@@ -172,7 +198,7 @@ int soft_reader_next(struct soft_reader *reader, struct engine_piece ret_pieces[
 		return (int)left;
 	if (reader->behind - reader->first == SOFT_MAX_RECORDS)
 		return -EAGAIN;
-	memcpy(&prefix, reader->data + (reader->next & WAY_MASK), sizeof(prefix));
+	prefix = read_prefix(reader);
 	if (prefix.zero || prefix.bytes > left - (int64_t)sizeof(prefix))
 		return -EBADMSG;
 	record = &reader->records[reader->behind % SOFT_MAX_RECORDS];
@@ -196,16 +222,17 @@ void soft_reader_pass(struct soft_reader *reader, struct soft_ring_record *recor
 	engine_mem_unref(&record->mem);
 }
 
-void soft_reader_skip(struct soft_reader *reader)
+int soft_reader_skip(struct soft_reader *reader)
 {
 	int64_t left = unread(reader);
 
 	if (left < 0)
-		return;
+		return (int)left;
 	/* The head may have moved on since it was checked. */
 	reader->next += (uint32_t)left;
 	if (reader->behind != reader->first)
 		reader->records[(reader->behind - 1) % SOFT_MAX_RECORDS].end = reader->next;
+	return 0;
 }
 
 bool soft_reader_can_release(const struct soft_reader *reader)

@@ -59,7 +59,7 @@ struct soft_writer {
 };
 
 void soft_writer_init(struct soft_writer *writer, struct soft_shared_channel *channel, enum soft_way way);
-/* Room for a record of so many bytes. -EAGAIN: there is none; -EBADMSG: the reader has written nonsense. */
+/* Room for a record of so many bytes. -EAGAIN: there is none; -EMSGSIZE: there never is; -EBADMSG: the reader has written nonsense. */
 int soft_writer_begin(struct soft_writer *writer, uint32_t bytes, struct engine_piece ret_pieces[2]);
 /* It is written: the reader may see it. */
 void soft_writer_commit(struct soft_writer *writer, uint32_t bytes);
@@ -100,8 +100,8 @@ void soft_reader_init(struct soft_reader *reader, struct soft_shared_channel *ch
 int soft_reader_next(struct soft_reader *reader, struct engine_piece ret_pieces[2], struct soft_ring_record **ret_record);
 /* That one was read; it stays in use while `mem` is. */
 void soft_reader_pass(struct soft_reader *reader, struct soft_ring_record *record);
-/* Everything that was written is passed over. */
-void soft_reader_skip(struct soft_reader *reader);
+/* Everything that was written is passed over. -EBADMSG: the writer has written nonsense. */
+int soft_reader_skip(struct soft_reader *reader);
 /* Tells the writer what is not needed any more. True: the writer waits for that. */
 bool soft_reader_release(struct soft_reader *reader);
 bool soft_reader_can_release(const struct soft_reader *reader);

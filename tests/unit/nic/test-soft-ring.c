@@ -17,6 +17,7 @@
 #include "tests/lib/test.h"
 
 #define MOST 70000u
+#define LARGEST (SOFT_WAY_BYTES - 8) /* a record of a whole way */
 
 struct lab {
 	struct soft_shared_channel *channel;
@@ -274,7 +275,7 @@ TEST(what_is_skipped_is_given_back_behind_what_is_in_use)
 TEST(nonsense_of_the_other_side_is_refused)
 {
 	static const uint32_t heads[] = {1, 63, SOFT_WAY_BYTES + 64, 1u << 31, ~0u, ~63u};
-	static const uint32_t tails[] = {64, 1, ~0u, 1u << 31};
+	static const uint32_t tails[] = {128, 1, ~0u, 1u << 31};
 	static const uint32_t lengths[] = {57, 64, SOFT_WAY_BYTES, ~0u, 1u << 31};
 	struct engine_piece pieces[2];
 	struct soft_ring_record *record;
@@ -284,6 +285,7 @@ TEST(nonsense_of_the_other_side_is_refused)
 	for (unsigned int i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
 		l.channel->ways[0].head = heads[i];
 		ASSERT_EQ(soft_reader_next(&l.reader, pieces, &record), -EBADMSG);
+		ASSERT_ERR(soft_reader_skip(&l.reader), EBADMSG);
 	}
 	l.channel->ways[0].head = 64;
 	for (unsigned int i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
@@ -292,10 +294,46 @@ TEST(nonsense_of_the_other_side_is_refused)
 	}
 	for (unsigned int i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
 		l.writer = (struct soft_writer){.way = l.writer.way, .data = l.writer.data};
+		ASSERT_OK(soft_writer_begin(&l.writer, 8, pieces));
+		soft_writer_commit(&l.writer, 8);
 		l.channel->ways[0].tail = tails[i];
 		/* Room is looked for when what was seen last is not enough. */
-		ASSERT_EQ(soft_writer_begin(&l.writer, SOFT_WAY_BYTES, pieces), -EBADMSG);
+		ASSERT_ERR(soft_writer_begin(&l.writer, LARGEST, pieces), EBADMSG);
 	}
+	lab_deinit(&l);
+}
+
+/* Each step forward is for a record, so a writer that looks for room again ends, whatever the reader writes. */
+TEST(a_reader_that_takes_room_back_is_refused)
+{
+	struct engine_piece pieces[2];
+	struct lab l;
+
+	lab_init(&l);
+	for (unsigned int i = 0; i < 4; i++) {
+		ASSERT_OK(soft_writer_begin(&l.writer, 8, pieces));
+		soft_writer_commit(&l.writer, 8);
+	}
+	l.channel->ways[0].tail = 2 * SOFT_RECORD_ALIGN;
+	ASSERT_ERR(soft_writer_begin(&l.writer, LARGEST, pieces), EAGAIN);
+	l.channel->ways[0].tail = SOFT_RECORD_ALIGN;
+	ASSERT_ERR(soft_writer_begin(&l.writer, LARGEST, pieces), EBADMSG);
+	lab_deinit(&l);
+}
+
+/* Otherwise its writer would wait for room for ever. */
+TEST(a_record_that_fits_no_way_is_refused_at_once)
+{
+	struct engine_piece pieces[2];
+	struct lab l;
+
+	lab_init(&l);
+	ASSERT_ERR(soft_writer_begin(&l.writer, LARGEST + 1, pieces), EMSGSIZE);
+	ASSERT_ERR(soft_writer_begin(&l.writer, UINT32_MAX, pieces), EMSGSIZE);
+	ASSERT_OK(soft_writer_begin(&l.writer, LARGEST, pieces));
+	soft_writer_commit(&l.writer, LARGEST);
+	ASSERT_ERR(soft_writer_begin(&l.writer, LARGEST + 1, pieces), EMSGSIZE);
+	ASSERT_ERR(soft_writer_begin(&l.writer, 8, pieces), EAGAIN);
 	lab_deinit(&l);
 }
 
