@@ -12,8 +12,8 @@
  * Memory: SOFT_MAX_CHANNELS of half a MiB for each executor, touched as they are used; the least recently used one that is empty
  * makes room for another. Refuses (drops) packets to one peer more than that. A channel ends with the executor at either side.
  *
- * Data thread, but for stock, reap and what follows the end of a thread. Mapping may wait for the memory of other users, so the data
- * thread does it only when there is no stock, and unmaps nothing: what is over is kept for a thread that may wait.
+ * Data thread, but for stock, reap and what follows the end of a thread. Mapping and unmapping may wait for the memory of other users,
+ * so the data thread does both only when there is no stock: what is over is kept for a thread that may wait.
  */
 #include "daemon/nic/soft/soft.h"
 
@@ -271,7 +271,7 @@ static void take_ends(struct soft_exec *exec)
 
 /* ---- sending --------------------------------------------------------------------------------------------------------------- */
 
-/* It is the engine's again. -EAGAIN, -EBADMSG: it is not. */
+/* It is the engine's again. -EAGAIN, -EMSGSIZE, -EBADMSG: it is not. */
 static int write_packet(struct soft_end *end, struct engine_packet *pkt, uint32_t bytes)
 {
 	struct soft_exec *exec = end->exec;
@@ -288,7 +288,7 @@ static int write_packet(struct soft_end *end, struct engine_packet *pkt, uint32_
 	return 0;
 }
 
-/* Sends the packets that were kept back, as far as there is room. -EBADMSG. */
+/* Sends the packets that were kept back, as far as there is room. -EMSGSIZE, -EBADMSG. */
 static int flush(struct soft_end *end)
 {
 	const struct soft_exec *exec = end->exec;
@@ -309,7 +309,7 @@ static int flush(struct soft_end *end)
 			continue;
 		}
 		list_add_head(&end->held, link);
-		if (r == -EBADMSG)
+		if (r != -EAGAIN)
 			return r;
 		if (!soft_writer_wants_room(&end->out))
 			break;
@@ -526,17 +526,28 @@ static unsigned int run_jams(struct soft_exec *exec)
 	return n;
 }
 
+/*
+ * Whether the bell rang. After this the executor sees all that others wrote before they rang: an exchange alone does not keep later
+ * loads behind its store.
+ */
+static bool take_news(struct soft_exec *exec)
+{
+	uint32_t *bell = &exec->lane->shared->bell;
+
+	if (!__atomic_load_n(bell, __ATOMIC_RELAXED))
+		return false;
+	__atomic_exchange_n(bell, 0, __ATOMIC_SEQ_CST);
+	__sync_synchronize();
+	take_ends(exec);
+	return true;
+}
+
 unsigned int soft_foreign_run(struct soft_exec *exec, unsigned int max_packets, uint64_t max_bytes)
 {
 	struct budget budget = {max_packets, max_bytes};
-	uint32_t *bell = &exec->lane->shared->bell;
-	bool rings = __atomic_load_n(bell, __ATOMIC_RELAXED);
+	bool rings = take_news(exec);
 	unsigned int n = 0;
 
-	if (rings) {
-		__atomic_exchange_n(bell, 0, __ATOMIC_SEQ_CST);
-		take_ends(exec);
-	}
 	if (rings || exec->ends_have_more) {
 		exec->ends_have_more = false;
 		n = run_ends(exec, &budget);
@@ -571,15 +582,25 @@ bool soft_foreign_is_pending(struct soft_exec *exec)
 
 /* ---- begin and end ------------------------------------------------------------------------------------------------------------ */
 
+static void drop_all_of(struct soft_end *end)
+{
+	drop_held(end);
+	if (is_stale(end) || soft_reader_skip(&end->in) < 0)
+		leave(end);
+	else
+		release(end);
+}
+
+/* Takes the news, too: an executor that left them would not sleep. */
 void soft_foreign_drop(struct soft_exec *exec)
 {
-	struct soft_end *end;
+	struct soft_end *end, *next;
 
-	list_for_each_entry(end, &exec->ends, link) {
-		drop_held(end);
-		soft_reader_skip(&end->in);
-		release(end);
-	}
+	take_news(exec);
+	exec->ends_have_more = false;
+	list_for_each_entry_safe(end, next, &exec->ends, link)
+		drop_all_of(end);
+	run_jams(exec);
 }
 
 int soft_foreign_init(struct soft_exec *exec)

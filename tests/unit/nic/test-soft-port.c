@@ -11,6 +11,9 @@
 #include "tests/lib/test.h"
 
 #define QUIET_NSEC (30 * NSEC_PER_MSEC)
+#define ALICE 1001u
+#define BOB 1002u
+#define CAROL 1003u
 
 /* 4.2 ms, tried three times. */
 static const struct nic_qp_params short_params = {
@@ -275,4 +278,73 @@ TEST_TIMEOUT(traffic_over_a_flapping_port_is_exact, 120)
 	ASSERT_GT(info.counters.retries, 0u);
 	printf("# %u rounds, %u retries\n", n_rounds, (unsigned int)info.counters.retries);
 	lane_close(&lane);
+}
+
+/* ---- channels between users -------------------------------------------------------------------------------------- */
+
+static uint64_t cpu_nsec(void)
+{
+	struct timespec ts;
+
+	ASSERT_OK(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts));
+	return nsec_from_timespec(&ts);
+}
+
+/* The end of a channel is news for an executor that takes none. The first executor without contexts is kept. */
+TEST(executor_whose_port_is_down_sleeps_although_its_peers_leave)
+{
+	struct client alice, bob, carol;
+	struct rig rig;
+	uint64_t begin;
+
+	rig_open(&rig, 2, NULL);
+	client_open_for(&alice, rig.nic[0], 1, ALICE, 1);
+	client_open_for(&bob, rig.nic[1], 2, BOB, 1);
+	client_open_for(&carol, rig.nic[0], 3, CAROL, 1);
+	client_connect(&alice, 0, &bob, 0);
+	client_exercise(&alice, &bob);
+	client_exercise(&bob, &alice);
+	set(rig.nic[1], NIC_PORT_DOWN);
+	client_close(&carol);
+	client_close(&alice);
+	nap(QUIET_NSEC);
+	begin = cpu_nsec();
+	nap(10 * QUIET_NSEC);
+	ASSERT_LT(cpu_nsec() - begin, 5 * QUIET_NSEC);
+	client_close(&bob);
+	rig_close(&rig);
+}
+
+/* It lies in a channel that the executor has not seen yet. */
+TEST(first_request_to_an_executor_that_stands_still_is_lost_when_its_port_goes_down)
+{
+	struct nic_qp_params params = short_params;
+	struct client alice, bob;
+	struct shmd_cqe cqe;
+	struct rig rig;
+
+	params.timeout = 0;
+	rig_open(&rig, 2, "soft.sit-still:500");
+	client_open_for(&alice, rig.nic[0], 1, ALICE, 1);
+	client_open_for(&bob, rig.nic[1], 2, BOB, 2);
+	client_connect_as(&alice, 0, &bob, 0, &params);
+	client_connect(&bob, 1, &bob, 1);
+	/* After the eighth its thread stands still. */
+	for (uint64_t i = 0; i < 9; i++) {
+		client_post_inline(&bob, 1, i, &bob, 0);
+		client_ring(&bob, 1);
+		if (i < 8)
+			client_complete(&bob, 1);
+	}
+	nap(QUIET_NSEC);
+	post(&alice, 7, &bob);
+	nap(QUIET_NSEC);
+	set(rig.nic[1], NIC_PORT_DOWN);
+	set(rig.nic[1], NIC_PORT_ACTIVE);
+	client_complete(&bob, 1);
+	ASSERT(!client_poll(&alice, 0, &cqe, QUIET_NSEC));
+	ASSERT_EQ(client_word(&bob, 64), 0u);
+	client_close(&alice);
+	client_close(&bob);
+	rig_close(&rig);
 }
