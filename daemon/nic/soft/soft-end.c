@@ -125,10 +125,25 @@ void soft_ends_reap(struct soft_fabric *fabric)
 	}
 }
 
+void soft_end_refuse(struct soft_end *end)
+{
+	struct soft_lane *opener;
+	struct soft_port *port;
+
+	__atomic_store_n(&end->channel->shared->is_over, 1, __ATOMIC_RELEASE);
+	if (soft_fabric_find_id(end->fabric, end->port_id, &port) == 0) {
+		opener = __atomic_load_n(&port->lanes[end->exec_id], __ATOMIC_ACQUIRE);
+		if (opener)
+			soft_lane_ring(opener);
+		soft_port_unref(port);
+	}
+	soft_end_bury(end);
+}
+
 void soft_ends_forget(struct soft_lane *lane)
 {
 	struct list *link;
 
 	while ((link = soft_stack_pop(&lane->ends)))
-		soft_end_bury(container_of(link, struct soft_end, link));
+		soft_end_refuse(container_of(link, struct soft_end, link));
 }

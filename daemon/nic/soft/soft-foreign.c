@@ -255,10 +255,8 @@ static void take_end(struct soft_exec *exec, struct soft_end *end)
 	former = lane ? find_end(exec, lane, false) : NULL;
 	if (former)
 		leave(former);
-	if (lane && enter(exec, end, port, lane) == 0)
-		return;
-	__atomic_store_n(&end->channel->shared->is_over, 1, __ATOMIC_RELEASE);
-	soft_end_bury(end);
+	if (!lane || enter(exec, end, port, lane) < 0)
+		soft_end_refuse(end);
 }
 
 static void take_ends(struct soft_exec *exec)

@@ -207,6 +207,8 @@ struct soft_end *soft_end_new_pair(struct soft_fabric *fabric);
 /* It is nobody's any more. */
 void soft_end_bury(struct soft_end *end);
 void soft_end_bury_pair(struct soft_end *end);
+/* One that was opened to an executor which does not take it: the opener learns of that. */
+void soft_end_refuse(struct soft_end *end);
 /* Unmaps what was buried: not on a data thread, since that may wait for others. */
 void soft_ends_reap(struct soft_fabric *fabric);
 void soft_ends_forget(struct soft_lane *lane); /* what was opened to an executor that is not there */

@@ -239,6 +239,34 @@ TEST(ports_are_found_by_gid_and_outlive_their_nic)
 	soft_fabric_unref(fabric);
 }
 
+/* It may wait for room in a channel that nobody will read. */
+TEST(who_has_opened_a_channel_learns_that_it_was_not_taken)
+{
+	const uint8_t gid[16] = {1};
+	struct soft_fabric *fabric = soft_fabric_new();
+	struct soft_lane *opener, *peer;
+	struct soft_port *port;
+	struct soft_end *end;
+
+	ASSERT(fabric);
+	ASSERT_OK(soft_fabric_add(fabric, gid, &port));
+	ASSERT_OK(soft_port_lane(port, 1, &opener));
+	ASSERT_OK(soft_port_lane(port, 2, &peer));
+	end = soft_end_new_pair(fabric);
+	ASSERT(end);
+	end->other->port_id = port->id;
+	end->other->exec_id = 1;
+	soft_stack_push(&peer->ends, &end->other->link);
+	soft_ends_forget(peer);
+	ASSERT(end->channel->shared->is_over);
+	ASSERT(opener->shared->bell);
+	ASSERT(!peer->shared->bell);
+	soft_end_bury(end);
+	soft_fabric_remove(fabric, port);
+	soft_port_unref(port);
+	soft_fabric_unref(fabric);
+}
+
 /* More sessions have news than there is room for, and the port goes down. */
 TEST(news_of_the_port_are_not_pushed_out_by_those_of_sessions)
 {
