@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of settings. A row is all that a new setting needs, besides its field and its use. */
+#include "libclient/runtime/settings/alias.h"
+#include "libclient/runtime/settings/settings.h"
+
+#include "proto/base/nsec.h"
+
+#define FIELD(field) .place = offsetof(struct runtime_settings, field)
+#define KIB (UINT64_C(1) << 10)
+#define MIB (UINT64_C(1) << 20)
+#define GIB (UINT64_C(1) << 30)
+#define TIB (UINT64_C(1) << 40)
+#define DAY (24 * UINT64_C(3600) * NSEC_PER_SEC)
+
+const char *const runtime_subsystem_names[] = {"world", "bootstrap", "heap", "path", "team", "rma", "settings", NULL};
+const char *const runtime_level_names[] = {"none", "error", "warn", "info", "debug", "trace", NULL};
+
+static const char *const bootstrap_words[] = {"auto", "uid", "env", "pmi1", "pmi2", "pmix", "mpi", "openshmem", "torchrun", "none",
+					       "plugin:", NULL};
+static const char *const family_words[] = {"any", "ipv4", "ipv6", NULL};
+static const char *const huge_words[] = {"auto", "off", "on", NULL};
+static const char *const debug_words[] = {"leaks", "double-free", "guard", "sizes", NULL};
+static const char *const path_words[] = {"self", "mapped", "queue", NULL};
+static const char *const thread_words[] = {"single", "funneled", "serialized", "multiple", NULL};
+
+const struct runtime_launcher_variable runtime_launcher_variables[] = {
+	{"SHMD_RANK", "The rank of this process, from 0."},
+	{"SHMD_SIZE", "The number of processes of the job."},
+	{"SHMD_UID", "The unique id by which the processes of the job find each other."},
+	{"SHMD_NODE_RANK", "The rank of this process among those of the job on this node."},
+	{"SHMD_NODE_SIZE", "The number of processes of the job on this node."},
+	{"SHMD_JOB", "The name of the job, for the log."},
+	{NULL, NULL},
+};
+
+const struct runtime_row runtime_rows[] = {
+	{"SHMD_BOOTSTRAP", RUNTIME_TYPE_ENUM, FIELD(bootstrap), .tail_place = offsetof(struct runtime_settings, bootstrap_plugin),
+	 .def = "auto", .words = bootstrap_words,
+	 .text = "How the processes of a job find each other. auto takes what the launcher offers. plugin:PATH or plugin:PATH:ARGS loads a "
+		 "shared object with the interface of shmd-bootstrap.h.",
+	 .aliases = {{"NVSHMEM_BOOTSTRAP", alias_bootstrap, "UID is uid, MPI is mpi, SHMEM is openshmem; PMI leaves it to the next one"},
+		     {"NVSHMEM_BOOTSTRAP_PMI", alias_bootstrap_pmi, "PMI is pmi1, PMI-2 is pmi2, PMIX is pmix"}}},
+	{"SHMD_BOOTSTRAP_TIMEOUT", RUNTIME_TYPE_TIME, FIELD(bootstrap_timeout_nsec), .def = "60s", .min = NSEC_PER_MSEC, .max = DAY,
+	 .text = "Time limit for finding each other, and for each later exchange among all processes. After it, the error names the ranks "
+		 "that are missing."},
+	{"SHMD_BOOTSTRAP_INTERFACE", RUNTIME_TYPE_TEXT, FIELD(bootstrap_interface), .def = "", .max = RUNTIME_TEXT_BYTES - 1,
+	 .text = "Network interfaces that the bootstrap may use: beginnings of names, separated by commas. A leading = asks for whole names, "
+		 "a leading ^ excludes. Empty allows all.",
+	 .aliases = {{"NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", NULL, NULL}}},
+	{"SHMD_BOOTSTRAP_FAMILY", RUNTIME_TYPE_ENUM, FIELD(bootstrap_family), .def = "any", .words = family_words,
+	 .text = "Family of the addresses that the bootstrap uses.",
+	 .aliases = {{"NVSHMEM_BOOTSTRAP_UID_SOCK_FAMILY", alias_family, "AF_INET is ipv4, AF_INET6 is ipv6"}}},
+	{"SHMD_TIMEOUT", RUNTIME_TYPE_TIME, FIELD(timeout_nsec), .def = "30s", .min = 0, .max = DAY,
+	 .text = "Time limit of each operation that waits. After it, the operation returns a status. 0 is no limit."},
+	{"SHMD_HEAP_SIZE", RUNTIME_TYPE_SIZE, FIELD(heap_bytes), .def = "64M", .min = 0, .max = 16 * TIB,
+	 .text = "Size of the symmetric heap of each PE at its start. The heap grows when it is full.",
+	 .aliases = {{"NVSHMEM_SYMMETRIC_SIZE", NULL, NULL}, {"SHMEM_SYMMETRIC_SIZE", NULL, NULL}}},
+	{"SHMD_HEAP_CHUNK", RUNTIME_TYPE_SIZE, FIELD(heap_chunk_bytes), .def = "16M", .min = 64 * KIB, .max = TIB,
+	 .text = "The least by which the heap grows.",
+	 .aliases = {{"NVSHMEM_CUMEM_GRANULARITY", NULL, NULL}}},
+	{"SHMD_HEAP_RESERVE", RUNTIME_TYPE_SIZE, FIELD(heap_reserve_bytes), .def = "64G", .min = MIB, .max = 16 * TIB,
+	 .text = "Address range that a process reserves for the heap of each PE; the heap cannot become larger. It takes no memory.",
+	 .aliases = {{"NVSHMEM_MAX_MEMORY_PER_GPU", NULL, NULL}}},
+	{"SHMD_HUGE_PAGES", RUNTIME_TYPE_ENUM, FIELD(huge_pages), .def = "auto", .words = huge_words,
+	 .text = "Huge pages under the heap. auto takes them where they help and the kernel has them; on fails without them."},
+	{"SHMD_HEAP_DEBUG", RUNTIME_TYPE_FLAGS, FIELD(heap_debug), .def = "none", .words = debug_words,
+	 .text = "Checks of the heap. leaks reports at the end memory that was not freed. double-free refuses to free twice. guard finds writes "
+		 "past the end of an allocation. sizes compares the sizes that the PEs ask for.",
+	 .aliases = {{"NVSHMEM_ENABLE_ERROR_CHECKS", alias_error_checks, "true is sizes"}}},
+	{"SHMD_PATHS", RUNTIME_TYPE_FLAGS, FIELD(paths), .def = "self,mapped,queue", .min = 1, .words = path_words,
+	 .text = "Paths to PEs that a world may take. self is the PE itself, mapped is memory of this node, queue is a NIC.",
+	 .aliases = {{"NVSHMEM_DISABLE_P2P", alias_disable_p2p, "true is self,queue"},
+		     {"NVSHMEM_REMOTE_TRANSPORT", alias_remote_transport, "none is self,mapped; other values have no effect"}}},
+	{"SHMD_RC_PEERS", RUNTIME_TYPE_COUNT, FIELD(rc_peers), .def = "16", .min = 0, .max = 65536,
+	 .text = "Up to this number of peers on the path queue, each has an RC QP. With more, all go by DC. 0 is always DC."},
+	{"SHMD_DCIS", RUNTIME_TYPE_COUNT, FIELD(dcis), .def = "4", .min = 1, .max = 256,
+	 .text = "DC senders of each context."},
+	{"SHMD_HOT_PEERS", RUNTIME_TYPE_COUNT, FIELD(hot_peers), .def = "8", .min = 0, .max = 64,
+	 .text = "The most peers that get an RC QP of their own beside DC, because they are the busiest. 0 switches this off."},
+	{"SHMD_NICS", RUNTIME_TYPE_COUNT, FIELD(nics), .def = "1", .min = 1, .max = 16,
+	 .text = "The most NICs that one PE uses."},
+	{"SHMD_QUEUE_DEPTH", RUNTIME_TYPE_POWER, FIELD(queue_depth), .def = "256", .min = 16, .max = 32768,
+	 .text = "Entries (WQEBBs of 64 bytes) of each send queue, a power of two.",
+	 .aliases = {{"NVSHMEM_QP_DEPTH", alias_depth, "rounded up to a power of two"}}},
+	{"SHMD_MAX_TEAMS", RUNTIME_TYPE_COUNT, FIELD(max_teams), .def = "1024", .min = 4, .max = 1024,
+	 .text = "The most teams of a world that live at once, with those that a world always has.",
+	 .aliases = {{"NVSHMEM_MAX_TEAMS", NULL, NULL}}},
+	{"SHMD_THREAD_LEVEL", RUNTIME_TYPE_ENUM, FIELD(thread_level), .def = "multiple", .words = thread_words,
+	 .text = "Thread level of a program that asks for none."},
+	{"SHMD_ABORT_ON_ERROR", RUNTIME_TYPE_BOOL, FIELD(abort_on_error), .def = "off",
+	 .text = "An error of an operation ends the whole job, with a sentence that says why."},
+	{"SHMD_LOG", RUNTIME_TYPE_LEVELS, FIELD(log_levels), .def = "warn",
+	 .text = "The log: none, error, warn, info, debug or trace. subsystem=level sets one part, as in warn,heap=debug.",
+	 .aliases = {{"NVSHMEM_DEBUG", alias_nvshmem_debug, "VERSION is error, WARN warn, INFO and ABORT info, TRACE trace"},
+		     {"SHMEM_DEBUG", alias_shmem_debug, "any value but no, false and 0 is debug"}}},
+	{"SHMD_LOG_FILE", RUNTIME_TYPE_TEXT, FIELD(log_file), .def = "", .max = RUNTIME_TEXT_BYTES - 1,
+	 .text = "File to which the log is appended, instead of stderr. %h is the name of the host, %p the process id, %r the rank, %j the job, "
+		 "%% a percent sign.",
+	 .aliases = {{"NVSHMEM_DEBUG_FILE", NULL, NULL}}},
+	{"SHMD_NVTX", RUNTIME_TYPE_BOOL, FIELD(nvtx), .def = "off",
+	 .text = "Ranges for NVIDIA's profilers around calls of the runtime, where the NVTX library is found.",
+	 .aliases = {{"NVSHMEM_NVTX", alias_nvtx, "any group of ranges is on"}}},
+	{"SHMD_INFO", RUNTIME_TYPE_BOOL, FIELD(info), .def = "off",
+	 .text = "PE 0 prints all settings to stderr when the first world opens.",
+	 .aliases = {{"NVSHMEM_INFO", alias_bool, NULL}, {"SHMEM_INFO", alias_bool, NULL}}},
+	{"SHMD_VERSION", RUNTIME_TYPE_BOOL, FIELD(version), .def = "off",
+	 .text = "PE 0 prints the version of the library to stderr when the first world opens.",
+	 .aliases = {{"NVSHMEM_VERSION", alias_bool, NULL}, {"SHMEM_VERSION", alias_bool, NULL}}},
+	{"SHMEMD_SOCKET", RUNTIME_TYPE_TEXT, FIELD(socket), .def = "", .max = RUNTIME_TEXT_BYTES - 1,
+	 .text = "Path of the daemon's socket. Empty is /run/shmemd/shmemd.sock."},
+};
+
+const unsigned int runtime_n_rows = sizeof(runtime_rows) / sizeof(runtime_rows[0]);
+
+_Static_assert(sizeof(runtime_rows) / sizeof(runtime_rows[0]) <= RUNTIME_MAX_SETTINGS, "runtime_settings.sources is too short");
+_Static_assert(sizeof(runtime_subsystem_names) / sizeof(runtime_subsystem_names[0]) == RUNTIME_N_SUBSYSTEMS + 1, "a name for each");
