@@ -20,6 +20,7 @@
 
 #include "client.h"
 #include "daemon/nic/soft/remote/remote-wire.h"
+#include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/child.h"
 #include "tests/lib/test.h"
@@ -612,6 +613,77 @@ TEST(a_daemon_without_room_for_descriptors_refuses_a_context_and_keeps_the_other
 	ASSERT_EQ(process_of(alice()), pid);
 	client_close(&c);
 	expect_gone(pid);
+	rig_close(&rig);
+}
+
+/* Its answer lies in a file. */
+TEST(a_daemon_without_room_for_a_large_answer_refuses_one_question)
+{
+	uint8_t buf[2 * REMOTE_INLINE_BYTES];
+	struct rlimit before;
+	struct client c;
+	struct rig rig;
+	pid_t pid;
+
+	rig_open_remote(&rig, 1, NULL);
+	client_open_for(&c, rig.nic[0], 1, alice(), 64);
+	pid = process_of(alice());
+	before = allow_fds_below(0);
+	ASSERT_ERR(rig.nic[0]->ops->queues_read(c.queues, 0, buf, sizeof(buf)), EMFILE);
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &before));
+	ASSERT_OK(rig.nic[0]->ops->queues_read(c.queues, 0, buf, sizeof(buf)));
+	ASSERT_EQ(process_of(alice()), pid);
+	client_close(&c);
+	rig_close(&rig);
+}
+
+static int create_many(struct client *c, struct nic_queues **ret_queues)
+{
+	_cleanup_(nic_layout_deinit) struct nic_layout layout = {0};
+	struct nic_queue_mem mem = {.kind = NIC_MEM_MEMFD};
+	struct nic_queues_attr attr;
+	uint8_t *map;
+	int r;
+
+	client_attr(&attr, MANY_QPS, 0);
+	ASSERT_OK(nic_layout_init(&layout, &attr));
+	mem.length_bytes = layout.total_bytes;
+	mem.fd = client_memfd(mem.length_bytes, &map);
+	r = c->ctx->nic->ops->queues_create(c->ctx, &mem, &layout, ret_queues);
+	munmap(map, mem.length_bytes);
+	close(mem.fd);
+	return r;
+}
+
+static void limit_fds_of(pid_t pid, rlim_t n)
+{
+	const struct rlimit limit = {.rlim_cur = n, .rlim_max = 1024};
+
+	ASSERT_OK(prlimit(pid, RLIMIT_NOFILE, &limit, NULL));
+}
+
+/* It finds no room for the file that the request lies in, and later none for the file of its answer. */
+TEST(a_process_without_room_for_descriptors_refuses_one_request_or_question)
+{
+	uint8_t buf[2 * REMOTE_INLINE_BYTES];
+	struct nic_queues *queues;
+	struct client c;
+	struct rig rig;
+	pid_t pid;
+
+	rig_open_remote(&rig, 1, NULL);
+	client_open_for(&c, rig.nic[0], 1, alice(), 64);
+	client_connect(&c, 0, &c, 0);
+	pid = process_of(alice());
+	limit_fds_of(pid, 3);
+	ASSERT_ERR(create_many(&c, &queues), EMFILE);
+	ASSERT_ERR(rig.nic[0]->ops->queues_read(c.queues, 0, buf, sizeof(buf)), EMFILE);
+	limit_fds_of(pid, 1024);
+	ASSERT_OK(create_many(&c, &queues));
+	ASSERT_OK(rig.nic[0]->ops->queues_destroy(queues));
+	write_once(&c, 3);
+	ASSERT_EQ(process_of(alice()), pid);
+	client_close(&c);
 	rig_close(&rig);
 }
 

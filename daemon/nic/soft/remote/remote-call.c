@@ -50,22 +50,35 @@ static int judge(struct remote_host *host, const struct remote_channel *channel,
 
 /* ---- works ------------------------------------------------------------------------------------------------------------------ */
 
-/* A request that cannot be sent for its size, memory or descriptors is refused; nothing is wrong with the process. */
-static bool is_gone(int r)
-{
-	return r == -EPIPE || r == -ECONNRESET || r == -ENOTCONN || r == -EBADMSG;
-}
-
-int remote_call_locked(struct remote_host *host, const struct remote_request *request, struct remote_packet *ret_answer)
+static int call_once(struct remote_host *host, const struct remote_request *request, struct remote_packet *ret_answer)
 {
 	int r = remote_host_is_dead(host) ? -ENODEV : send_next(&host->works, request, REMOTE_FOR_EVER, false);
 
 	if (r < 0)
-		return is_gone(r) ? broken(host) : r;
+		return remote_is_gone(r) ? broken(host) : r;
 	r = remote_recv(host->works.sock, REMOTE_FOR_EVER, ret_answer);
 	if (r < 0)
 		return broken(host);
 	return judge(host, &host->works, request, ret_answer);
+}
+
+/* This process had no room for the answer: the host forgets what it has made, since nobody has its name. */
+static int give_up(struct remote_host *host, const struct remote_request *request, struct remote_packet *answer)
+{
+	const struct remote_request undoing = {.head = remote_undoing(&request->head, &answer->head)};
+	int lost = answer->lost;
+
+	remote_packet_deinit(answer);
+	if (undoing.head.op && call_once(host, &undoing, answer) >= 0)
+		remote_packet_deinit(answer);
+	return lost;
+}
+
+int remote_call_locked(struct remote_host *host, const struct remote_request *request, struct remote_packet *ret_answer)
+{
+	int r = call_once(host, request, ret_answer);
+
+	return r >= 0 && ret_answer->lost ? give_up(host, request, ret_answer) : r;
 }
 
 int remote_call(struct remote_host *host, const struct remote_request *request, struct remote_packet *ret_answer)
@@ -128,14 +141,19 @@ static int ask_locked(struct remote_host *host, const struct remote_request *req
 	if (r == 0)
 		r = send_next(channel, request, nsec, true);
 	if (r < 0)
-		return is_gone(r) ? broken(host) : r == -EAGAIN ? -EBUSY : r;
+		return remote_is_gone(r) ? broken(host) : r == -EAGAIN ? -EBUSY : r;
 	r = remote_recv(channel->sock, left(end), ret_answer);
 	if (r == -EAGAIN) {
 		channel->n_owed++;
 		channel->owed_nsec = nsec;
 		return -EBUSY;
 	}
-	return r < 0 ? broken(host) : judge(host, channel, request, ret_answer);
+	r = r < 0 ? broken(host) : judge(host, channel, request, ret_answer);
+	if (r < 0 || !ret_answer->lost)
+		return r;
+	r = ret_answer->lost;
+	remote_packet_deinit(ret_answer);
+	return r;
 }
 
 int remote_ask(struct remote_host *host, const struct remote_request *request, uint64_t nsec, struct remote_packet *ret_answer)

@@ -101,6 +101,11 @@ int remote_send(int sock, const struct remote_head *head, const void *body, unsi
 	return send_packet(sock, &large, body, n_fds + 1, all, flags);
 }
 
+bool remote_is_gone(int r)
+{
+	return r == -EPIPE || r == -ECONNRESET || r == -ENOTCONN || r == -EBADMSG;
+}
+
 /* ---- receiving ------------------------------------------------------------------------------------------------------------ */
 
 static void drop_fds(struct remote_packet *packet)
@@ -132,6 +137,14 @@ static void take_fds(struct msghdr *header, struct remote_packet *packet)
 	memcpy(packet->fds, CMSG_DATA(c), packet->n_fds * sizeof(int));
 }
 
+/* The packet is as good as any other, but for what its body says. */
+static int lose_body(struct remote_packet *packet, int why)
+{
+	packet->lost = why;
+	packet->head.bytes = 0;
+	return 0;
+}
+
 static int read_file(struct remote_packet *packet)
 {
 	uint64_t done = 0, bytes = packet->head.bytes;
@@ -142,7 +155,7 @@ static int read_file(struct remote_packet *packet)
 	/* bounded: the line before. */
 	packet->body = malloc(bytes + 1);
 	if (!packet->body)
-		return -ENOMEM;
+		return lose_body(packet, -ENOMEM);
 	fd = packet->fds[--packet->n_fds];
 	while (done < bytes) {
 		ssize_t n = pread(fd, packet->body + done, bytes - done, (off_t)done);
@@ -157,17 +170,19 @@ static int read_file(struct remote_packet *packet)
 	return done == bytes ? 0 : -EBADMSG;
 }
 
-static int take_body(struct remote_packet *packet, const uint8_t *inline_body, size_t n)
+static int take_body(struct remote_packet *packet, const uint8_t *inline_body, size_t n, bool fds_are_lost)
 {
+	if (packet->head.is_in_file && n == 0)
+		return fds_are_lost ? lose_body(packet, -EMFILE) : read_file(packet);
 	if (packet->head.is_in_file)
-		return n == 0 ? read_file(packet) : -EBADMSG;
+		return -EBADMSG;
 	if (n != packet->head.bytes)
 		return -EBADMSG;
 	if (n == 0)
 		return 0;
 	packet->body = malloc(n);
 	if (!packet->body)
-		return -ENOMEM;
+		return lose_body(packet, -ENOMEM);
 	memcpy(packet->body, inline_body, n);
 	return 0;
 }
@@ -197,7 +212,7 @@ static int recv_packet(int sock, int flags, struct remote_packet *packet)
 	/* This process has no room for descriptors: which of them came does not matter. */
 	if (header.msg_flags & MSG_CTRUNC)
 		drop_fds(packet);
-	return take_body(packet, body, (size_t)n - sizeof(packet->head));
+	return take_body(packet, body, (size_t)n - sizeof(packet->head), header.msg_flags & MSG_CTRUNC);
 }
 
 /* Whether something is there. */
@@ -230,6 +245,23 @@ int remote_recv(int sock, uint64_t nsec, struct remote_packet *ret_packet)
 	else
 		*ret_packet = packet;
 	return r;
+}
+
+/* ---- undoing --------------------------------------------------------------------------------------------------------------- */
+
+struct remote_head remote_undoing(const struct remote_head *request, const struct remote_head *answer)
+{
+	struct remote_head head = {.nic = request->nic};
+
+	if (request->op == REMOTE_QUEUES_CREATE) {
+		head.op = REMOTE_QUEUES_DESTROY;
+		head.ctx = request->ctx;
+		head.object = answer->object;
+	} else if (request->op == REMOTE_CTX_OPEN || request->op == REMOTE_CTX_IMPORT) {
+		head.op = REMOTE_CTX_UNIMPORT;
+		head.ctx = answer->ctx;
+	}
+	return head;
 }
 
 /* ---- bodies --------------------------------------------------------------------------------------------------------------- */

@@ -63,6 +63,12 @@ struct remote_head {
 	uint32_t value;
 };
 
+/*
+ * The work that ends what this one has made. The head of the answer has the names of contexts and batches, so that they are there
+ * although the body was lost. `op` 0: it has made neither.
+ */
+struct remote_head remote_undoing(const struct remote_head *request, const struct remote_head *answer);
+
 /* Body of REMOTE_INIT. */
 struct remote_init {
 	struct nic_soft_attr attr; /* without pointers */
@@ -108,6 +114,7 @@ struct remote_queues_told {
 struct remote_packet {
 	struct remote_head head;
 	uint8_t *body; /* owned */
+	int lost; /* -EMFILE, -ENOMEM: there was no room for the body, which has gone; head.bytes is 0. Otherwise 0 */
 	unsigned int n_fds;
 	int fds[REMOTE_MAX_FDS + 1]; /* owned */
 };
@@ -115,10 +122,12 @@ struct remote_packet {
 #define REMOTE_PACKET_NONE ((struct remote_packet){0})
 
 int remote_pair(int ret_fds[2]);
-/* Descriptors are borrowed. is_urgent: -EAGAIN rather than to wait for room. -EPIPE: the other side has gone. */
+/* Descriptors are borrowed. is_urgent: -EAGAIN rather than to wait for room. */
 int remote_send(int sock, const struct remote_head *head, const void *body, unsigned int n_fds, const int *fds, bool is_urgent);
 /* At most nsec, or REMOTE_FOR_EVER. -EAGAIN: nothing came; -EPIPE: the other side has gone; -EBADMSG: it is broken. */
 int remote_recv(int sock, uint64_t nsec, struct remote_packet *ret_packet);
+/* An error of the other side. Others are of this packet alone: its size, memory or descriptors. */
+bool remote_is_gone(int r);
 void remote_packet_deinit(struct remote_packet *packet);
 int remote_packet_take_fd(struct remote_packet *packet, unsigned int i);
 

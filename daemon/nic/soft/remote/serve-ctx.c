@@ -69,6 +69,7 @@ static void tell_ctx(const struct serve_ctx *of, struct serve_answer *answer)
 	struct nic_saved_fds saved;
 
 	opened.n_ports = soft_fabric_gids(ctx->nic->fabric, opened.gids);
+	answer->head.ctx = opened.ctx;
 	remote_put(&answer->body, &opened, sizeof(opened));
 	answer->fds[REMOTE_FD_DOORBELL] = ctx->base.doorbell.page_fd;
 	answer->fds[REMOTE_FD_WAKE] = ctx->base.doorbell.wake_fd;

@@ -117,6 +117,7 @@ static int create(struct serve *serve, struct nic_ctx *ctx, struct remote_packet
 	r = ctx->nic->ops->queues_create(ctx, &told.mem, &layout, &queues);
 	if (r < 0)
 		return r;
+	answer->head.object = serve_id(queues);
 	remote_put_layout(&answer->body, &queues->layout, serve_id(queues), &told.mem);
 	return 0;
 }

@@ -46,13 +46,41 @@ static void *watch_daemon(void *arg)
 	return NULL;
 }
 
-static void answer(int sock, const struct remote_packet *request, struct serve_answer *with, int result)
+static int send_answer(int sock, struct serve_answer *with, int result)
 {
+	unsigned int n_fds = result < 0 ? 0 : with->n_fds;
+
+	with->head.result = result;
+	with->head.bytes = result < 0 ? 0 : with->body.n;
+	return remote_send(sock, &with->head, with->body.buf, n_fds, with->fds, false);
+}
+
+/* The daemon does not hear what was made. */
+static void undo(struct serve *serve, const struct remote_packet *request, const struct serve_answer *with)
+{
+	struct remote_packet undoing = {.head = remote_undoing(&request->head, &with->head)};
+	struct serve_answer nothing = {0};
+
+	if (undoing.head.op)
+		serve_work(serve, &undoing, &nothing);
+	remote_writer_deinit(&nothing.body);
+}
+
+/* An answer for which there is no memory or no descriptor is an error of its request. */
+static void answer(struct serve *serve, int sock, const struct remote_packet *request, struct serve_answer *with, int result)
+{
+	int r = result >= 0 && with->body.is_short ? -ENOMEM : 0;
+
 	with->head.op = request->head.op;
 	with->head.seq = request->head.seq;
-	with->head.result = with->body.is_short && result >= 0 ? -ENOMEM : result;
-	with->head.bytes = with->head.result < 0 ? 0 : with->body.n;
-	if (remote_send(sock, &with->head, with->body.buf, with->head.result < 0 ? 0 : with->n_fds, with->fds, false) < 0)
+	if (r == 0)
+		r = send_answer(sock, with, result);
+	if (r < 0 && !remote_is_gone(r)) {
+		if (result >= 0)
+			undo(serve, request, with);
+		r = send_answer(sock, with, r);
+	}
+	if (r < 0)
 		end();
 	remote_writer_deinit(&with->body);
 }
@@ -105,8 +133,8 @@ static void *run_works(void *arg)
 		int r;
 
 		set_busy(serve, true);
-		r = serve_work(serve, &request, &with);
-		answer(serve->works, &request, &with, r);
+		r = request.lost ? request.lost : serve_work(serve, &request, &with);
+		answer(serve, serve->works, &request, &with, r);
 		remote_packet_deinit(&request);
 		set_busy(serve, false);
 		nudge(serve);
@@ -164,8 +192,8 @@ static void answer_one(struct serve *serve)
 		return;
 	if (r < 0)
 		end();
-	r = serve_ask(serve, &request, &with);
-	answer(serve->asks, &request, &with, r);
+	r = request.lost ? request.lost : serve_ask(serve, &request, &with);
+	answer(serve, serve->asks, &request, &with, r);
 	remote_packet_deinit(&request);
 }
 
@@ -261,7 +289,7 @@ void nic_soft_serve(int channel, int daemon_pidfd)
 	if (serve.nudge < 0 || remote_recv(channel, REMOTE_FOR_EVER, &request) < 0)
 		end();
 	r = init(&serve, &request);
-	answer(channel, &request, &with, r);
+	answer(&serve, channel, &request, &with, r);
 	remote_packet_deinit(&request);
 	if (r < 0 || thread_start(&thread, 0, "shmd-works", run_works, &serve) < 0)
 		end();
