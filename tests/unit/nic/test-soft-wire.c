@@ -206,3 +206,160 @@ TEST(queues_whose_answer_finds_no_room_in_the_daemon_are_gone)
 	client_close(&c);
 	lab_deinit_relay(&l);
 }
+
+/* ---- in the place of a process --------------------------------------------------------------------------------------------- */
+
+static void reply(const struct lab *l, int sock, const struct remote_packet *request, int32_t result, const void *body, size_t bytes, unsigned int n_fds,
+		  const int *fds)
+{
+	const struct remote_head head = {
+		.op = request->head.op, .seq = request->head.seq, .result = result, .value = (uint32_t)l->value, .bytes = bytes};
+
+	ASSERT_OK(remote_send(sock, &head, body, n_fds, fds, false));
+}
+
+static void be_asked(struct lab *l)
+{
+	struct remote_packet packet;
+
+	if (remote_recv(l->asks, REMOTE_FOR_EVER, &packet) < 0)
+		return;
+	ASSERT_EQ(packet.head.op, REMOTE_EVENTS);
+	l->events = remote_packet_take_fd(&packet, 0);
+	reply(l, l->asks, &packet, 0, NULL, 0, 0, NULL);
+	remote_packet_deinit(&packet);
+}
+
+static void open_one(struct lab *l, const struct remote_packet *request)
+{
+	const struct remote_opened opened = {.ctx = 1, .pdn = 1, .n_ports = 1};
+	int fds[REMOTE_FD_NIC_PAGE];
+
+	for (unsigned int i = 0; i < REMOTE_FD_NIC_PAGE; i++)
+		fds[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
+	reply(l, l->works, request, 0, &opened, sizeof(opened), REMOTE_FD_NIC_PAGE, fds);
+	for (unsigned int i = 0; i < REMOTE_FD_NIC_PAGE; i++)
+		close(fds[i]);
+}
+
+static void work(struct lab *l, struct remote_packet *request)
+{
+	uint32_t op = request->head.op;
+
+	if (op == REMOTE_INIT) {
+		l->asks = remote_packet_take_fd(request, 0);
+		reply(l, l->works, request, l->first_result, NULL, 0, 0, NULL);
+		be_asked(l);
+	} else if (op == REMOTE_CTX_OPEN) {
+		open_one(l, request);
+	} else {
+		reply(l, l->works, request, l->result, NULL, 0, 0, NULL);
+	}
+}
+
+static void *impersonate(void *arg)
+{
+	struct lab *l = arg;
+	struct remote_packet request;
+
+	while (remote_recv(l->works, REMOTE_FOR_EVER, &request) == 0) {
+		work(l, &request);
+		remote_packet_deinit(&request);
+	}
+	shutdown(l->works, SHUT_RDWR);
+	if (l->asks >= 0)
+		shutdown(l->asks, SHUT_RDWR);
+	return NULL;
+}
+
+static int start_impostor(void *arg, uint32_t uid, int *ret_channel)
+{
+	struct lab *l = arg;
+	int fds[2];
+
+	ASSERT_OK(remote_pair(fds));
+	*ret_channel = fds[0];
+	l->works = fds[1];
+	return -pthread_create(&l->thread, NULL, impersonate, l);
+}
+
+static int open_ctx(struct lab *l, struct nic_ctx **ret_ctx)
+{
+	const struct nic_ctx_attr attr = {.session_id = 1, .uid = UID, .health_fd = -1};
+
+	return l->nic->ops->ctx_open(l->nic, &attr, ret_ctx);
+}
+
+static void lab_deinit_impostor(struct lab *l)
+{
+	ASSERT(!l->nic->ops->close(l->nic));
+	ASSERT_OK(pthread_join(l->thread, NULL));
+	close(l->works);
+	close(l->asks);
+	if (l->events >= 0)
+		close(l->events);
+}
+
+/* Results are 0 or an error. Whoever calls the NIC takes anything else for a success, with what comes of it. */
+TEST(a_process_whose_start_has_no_such_result_counts_as_dead)
+{
+	struct nic_ctx *ctx = NULL;
+	struct lab l;
+
+	lab_init(&l, start_impostor);
+	l.first_result = 1;
+	ASSERT_LT(open_ctx(&l, &ctx), 0);
+	ASSERT(!ctx);
+	lab_deinit_impostor(&l);
+}
+
+TEST(a_work_with_no_such_result_fails)
+{
+	const struct nic_peer peer = {.qpn = 1};
+	struct nic_ctx *ctx;
+	unsigned int n_done;
+	struct lab l;
+
+	lab_init(&l, start_impostor);
+	ASSERT_OK(open_ctx(&l, &ctx));
+	l.value = 7;
+	ASSERT_ERR(l.nic->ops->connect(ctx, 1, &peer, &client_params, &n_done), EIO);
+	l.value = -5000;
+	ASSERT_ERR(l.nic->ops->connect(ctx, 1, &peer, &client_params, &n_done), EIO);
+	l.result = 7;
+	ASSERT_ERR(l.nic->ops->qp_modify(ctx, 1, NIC_QPS_ERR), ENODEV);
+	l.nic->ops->ctx_close(ctx);
+	lab_deinit_impostor(&l);
+}
+
+static int unread_bytes(int sock)
+{
+	int n = 0;
+
+	ASSERT_OK(ioctl(sock, SIOCOUTQ, &n));
+	return n;
+}
+
+/* A process could write them as fast as they are read, and the loop of the daemon would have no end. */
+TEST(events_of_sessions_that_are_not_there_are_dropped_a_few_at_a_time)
+{
+	struct nic_event event = {.kind = NIC_EVENT_QP_ERROR, .session_id = 99};
+	struct nic_ctx *ctx;
+	struct lab l;
+	int r;
+
+	lab_init(&l, start_impostor);
+	ASSERT_OK(open_ctx(&l, &ctx));
+	for (unsigned int i = 0; i < 100; i++)
+		ASSERT_EQ(send(l.events, &event, sizeof(event), MSG_DONTWAIT), (ssize_t)sizeof(event));
+	event.session_id = 1;
+	ASSERT_EQ(send(l.events, &event, sizeof(event), MSG_DONTWAIT), (ssize_t)sizeof(event));
+	ASSERT_ERR(l.nic->ops->next_event(l.nic, &event), EAGAIN);
+	ASSERT_GT(unread_bytes(l.events), 0);
+	for (unsigned int i = 0; i < 100 && (r = l.nic->ops->next_event(l.nic, &event)) == -EAGAIN; i++)
+		;
+	ASSERT_OK(r);
+	ASSERT_EQ(event.session_id, 1u);
+	l.nic->ops->ctx_close(ctx);
+	lab_deinit_impostor(&l);
+}

@@ -39,7 +39,7 @@ static int judge(struct remote_host *host, const struct remote_channel *channel,
 {
 	int r = answer->head.result;
 
-	if (answer->head.seq != channel->seq || answer->head.op != request->head.op || r < -4095) {
+	if (answer->head.seq != channel->seq || answer->head.op != request->head.op || !remote_is_result(r)) {
 		remote_packet_deinit(answer);
 		return broken(host);
 	}

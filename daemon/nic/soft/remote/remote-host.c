@@ -62,7 +62,7 @@ static int say_hello(struct remote_host *host, int asks, uint64_t end)
 		r = remote_recv(host->works.sock, end > now ? end - now : 0, &answer);
 	if (r < 0)
 		return r == -EAGAIN ? -ENOMEM : -ENODEV;
-	r = answer.head.result;
+	r = remote_is_result(answer.head.result) ? answer.head.result : -EIO;
 	remote_packet_deinit(&answer);
 	return r;
 }

@@ -19,6 +19,7 @@
 #include "proto/base/nsec.h"
 
 #define REST_NSEC (2 * NSEC_PER_MSEC)
+#define EVENTS_AT_ONCE 16u
 #define PORT_NSEC (30 * NSEC_PER_MSEC)
 
 static struct soft_nic *face(const struct remote_nic *nic)
@@ -186,12 +187,17 @@ static int next_lost(struct remote_link *link, struct nic_event *ret_event)
 	return -EAGAIN;
 }
 
-/* Under the lock. The host has a reference of its contexts, or of the caller. */
+/*
+ * Under the lock. The host has a reference of its contexts, or of the caller. A host may write faster than this reads: what is left stays
+ * for the next turn of the loop.
+ */
 static int next_of(struct remote_link *link, struct nic_event *ret_event)
 {
 	ssize_t n;
 
-	while (!link->host->is_dead) {
+	for (unsigned int i = 0; !link->host->is_dead; i++) {
+		if (i == EVENTS_AT_ONCE)
+			return -EAGAIN;
 		n = recv(link->events, ret_event, sizeof(*ret_event), MSG_DONTWAIT);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return -EAGAIN;

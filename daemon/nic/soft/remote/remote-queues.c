@@ -232,7 +232,7 @@ int remote_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *
 	if (r < 0)
 		return r;
 	*ret_n_done = answer.head.n < n ? answer.head.n : n;
-	r = (int)answer.head.value;
+	r = remote_is_result((int32_t)answer.head.value) ? (int32_t)answer.head.value : -EIO;
 	remote_packet_deinit(&answer);
 	return r;
 }
@@ -249,8 +249,8 @@ int remote_resolve(struct nic_ctx *base, unsigned int n, const struct nic_addr *
 	r = remote_ctx_call(remote_ctx(base), &request, &answer);
 	if (r < 0)
 		return r;
-	r = (int)answer.head.value;
-	if (answer.head.n > n || answer.head.bytes != (uint64_t)answer.head.n * sizeof(*ret_peers))
+	r = (int32_t)answer.head.value;
+	if (!remote_is_result(r) || answer.head.n > n || answer.head.bytes != (uint64_t)answer.head.n * sizeof(*ret_peers))
 		r = -EIO;
 	else if (answer.head.n > 0)
 		memcpy(ret_peers, answer.body, answer.head.bytes);

@@ -151,6 +151,11 @@ struct remote_request {
 int remote_call(struct remote_host *host, const struct remote_request *request, struct remote_packet *ret_answer);
 /* The same under works.lock, for several works that belong together. */
 int remote_call_locked(struct remote_host *host, const struct remote_request *request, struct remote_packet *ret_answer);
+/* Does the host say 0 or an error here? */
+static inline bool remote_is_result(int32_t result)
+{
+	return result <= 0 && result >= -4095;
+}
 /* A question: waits at most nsec. -EBUSY: no answer; then nobody waits as long, or less, again before it has come. */
 int remote_ask(struct remote_host *host, const struct remote_request *request, uint64_t nsec, struct remote_packet *ret_answer);
 /* A request whose answer is dropped. Waits for other questions only. */
