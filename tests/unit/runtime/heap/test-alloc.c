@@ -359,6 +359,44 @@ TEST(memory_that_all_pes_free_in_one_call_is_a_hole_at_once)
 	heap_free(heap);
 }
 
+TEST(marks_around_one_that_went_by_agreement_stay_in_their_order)
+{
+	for (unsigned int gone = 0; gone < 3; gone++) {
+		struct heap *heap = heap_of(2, 0, MIB);
+		uint64_t at[4];
+		uint32_t slots[4];
+
+		for (unsigned int i = 0; i < 4; i++)
+			at[i] = get(heap, 64, 0);
+		for (unsigned int i = 0; i < 3; i++)
+			ASSERT_OK(heap_release(heap, at[i]));
+		ASSERT_OK(heap_free_agreed(heap, at[gone]));
+		ASSERT_EQ(stats_of(heap).n_pending, 2);
+		ASSERT_OK(heap_release(heap, at[3]));
+		ASSERT_EQ(heap_take_freed(heap, slots, 4), 3);
+		ASSERT_EQ(slots[0], info_at(heap, at[gone ? 0 : 1]).slot);
+		ASSERT_EQ(slots[1], info_at(heap, at[gone == 2 ? 1 : 2]).slot);
+		ASSERT_EQ(slots[2], info_at(heap, at[3]).slot);
+		heap_free(heap);
+	}
+}
+
+/* Or metadata would grow for ever in a program that allocates and frees. */
+TEST(slots_are_used_again)
+{
+	struct heap *heap = heap_of(2, 0, MIB);
+
+	for (unsigned int i = 0; i < 10000; i++) {
+		uint64_t a = get(heap, 100, 0), b = get(heap, 5000, 4096);
+
+		ASSERT_LT(info_at(heap, b).slot, 8);
+		ASSERT_OK(heap_release(heap, a));
+		ASSERT_OK(heap_release(heap, b));
+		agree(heap, 2);
+	}
+	heap_free(heap);
+}
+
 TEST(what_one_pe_has_marked_decides_nothing)
 {
 	struct heap *here = heap_of(2, 0, MIB), *there = heap_of(2, 0, MIB);
