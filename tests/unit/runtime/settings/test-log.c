@@ -50,7 +50,7 @@ static int open_log(const struct runtime_settings *settings, const char *const *
 	return runtime_log_open(settings, &env);
 }
 
-/* What a file holds, which is then removed. */
+/* The contents of a file, which is then removed. */
 static char *take(const char *name)
 {
 	static char text[MAX_TEXT];
