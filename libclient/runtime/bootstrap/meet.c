@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "libclient/runtime/bootstrap/meet.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include <shmemclient.h>
+
+#include "libclient/runtime/bootstrap/address.h"
+#include "libclient/runtime/bootstrap/bootstrap.h"
+#include "libclient/runtime/bootstrap/knock.h"
+#include "libclient/runtime/bootstrap/listeners.h"
+#include "proto/base/cleanup.h"
+
+/* ---- ids --------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_loopback(const union address *address)
+{
+	if (address->any.sa_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&address->in6.sin6_addr);
+	return ntohl(address->in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+/* No stranger needs to reach this rank by another address than those of the id. */
+static int listen_for(const struct uid_parts *parts, int family, uint16_t *ret_port)
+{
+	bool first_is_all = parts->n_addresses == 1 || is_loopback(&parts->addresses[0]);
+	int fd = first_is_all ? listen_at(&parts->addresses[0], parts->n_ports, ret_port) : -EADDRNOTAVAIL;
+
+	/* A name of this machine may belong to a gateway in front of it. */
+	return fd == -EADDRNOTAVAIL ? listen_everywhere(family, parts->port, parts->n_ports, ret_port) : fd;
+}
+
+int bootstrap_uid_make(const struct bootstrap_attr *attr, struct shmd_uid *ret)
+{
+	struct uid_parts parts = {.n_ports = 1};
+	struct shmd_uid uid;
+	_cleanup_close_ int fd = -1;
+	int n = local_addresses(attr->interface, attr->family, parts.addresses, UID_MOST_ADDRESSES);
+
+	if (n < 0)
+		return n;
+	parts.n_addresses = (unsigned int)n;
+	if (getrandom(parts.secret, sizeof(parts.secret), 0) != sizeof(parts.secret))
+		return shmd_error_set(-EIO, "the kernel has no random numbers for a secret");
+	fd = listen_for(&parts, attr->family, &parts.port);
+	if (fd < 0)
+		return fd;
+	uid_pack(&parts, &uid);
+	n = attr->unbound ? 0 : listeners_add(&uid, take_fd(&fd));
+	if (!n)
+		*ret = uid;
+	return n;
+}
+
+void bootstrap_uid_drop(const struct shmd_uid *uid)
+{
+	safe_close(listeners_take(uid));
+}
+
+/* ---- rank 0 ------------------------------------------------------------------------------------------------------------------ */
+
+static int take_listener(const struct meet *meet, const struct uid_parts *parts)
+{
+	uint16_t port;
+	int fd = listeners_take(meet->uid);
+
+	return fd >= 0 ? fd : listen_for(parts, 0, &port);
+}
+
+static int no_memory(void)
+{
+	return shmd_error_set(-ENOMEM, "no memory for the bootstrap");
+}
+
+static int meet_as_first(const struct meet *meet, const struct uid_parts *parts, const uint8_t *secret, struct tree **ret)
+{
+	struct tree_attr attr = {.size = meet->size, .timeout_nsec = meet->timeout_nsec};
+	int fd = take_listener(meet, parts);
+
+	if (fd < 0)
+		return fd;
+	if (gate_new(fd, secret, &attr.gate))
+		return no_memory();
+	if (join_new(meet->size, meet->version, &attr.join)) {
+		gate_free(attr.gate);
+		return no_memory();
+	}
+	return tree_new(&attr, ret);
+}
+
+/* ---- the others -------------------------------------------------------------------------------------------------------------- */
+
+struct home {
+	int fd;
+	uint16_t port;
+	union address at;
+};
+
+static void closehome(struct home *home)
+{
+	home->fd = safe_close(home->fd);
+}
+
+/* This rank's children come to the address by which rank 0 sees it. */
+static int listen_at_home(void *arg, const union address *local, uint16_t *ret_port)
+{
+	struct home *home = arg;
+	union address at = *local;
+
+	if (at.any.sa_family == AF_INET6)
+		at.in6.sin6_port = 0;
+	else
+		at.in.sin_port = 0;
+	if (home->fd < 0 || memcmp(&home->at, &at, sizeof(at))) {
+		closehome(home);
+		home->at = at;
+		home->fd = listen_at(&at, 1, &home->port);
+		if (home->fd < 0)
+			return home->fd;
+	}
+	*ret_port = home->port;
+	return 0;
+}
+
+static int check_welcome(const struct wire_reply *reply)
+{
+	return reply->error ? shmd_error_set(reply->error, "%s", reply->text) : 0;
+}
+
+/* Returns the connection to the parent and the place in the tree. */
+static int find_parent(struct knock *how, struct wire_reply *reply)
+{
+	_cleanup_close_ int fd = knock(how, reply);
+	struct wire_reply parents;
+	char who[32];
+	int err = fd < 0 ? fd : check_welcome(reply);
+
+	if (err || !reply->parent)
+		return err ? err : take_fd(&fd);
+	snprintf(who, sizeof(who), "rank %u", reply->parent);
+	fd = safe_close(fd);
+	how->who = who;
+	how->addresses = &reply->address;
+	how->n_addresses = how->n_ports = 1;
+	how->hello.purpose = WIRE_LINK;
+	how->hello.place = reply->place;
+	how->port = NULL;
+	fd = knock(how, &parents);
+	err = fd < 0 ? fd : check_welcome(&parents);
+	return err ? err : take_fd(&fd);
+}
+
+static int grow_tree(const struct meet *meet, const struct wire_reply *reply, int fd, struct home *home, const uint8_t *secret,
+		     struct tree **ret)
+{
+	struct tree_attr attr = {.rank = meet->rank, .size = meet->size, .place = reply->place, .timeout_nsec = meet->timeout_nsec};
+
+	attr.parent = link_new(fd, (int)reply->parent, meet->size);
+	if (!attr.parent)
+		return no_memory();
+	if (join_children(reply->place, meet->size) && gate_new(take_fd(&home->fd), secret, &attr.gate)) {
+		link_free(attr.parent);
+		return no_memory();
+	}
+	return tree_new(&attr, ret);
+}
+
+static int meet_as_other(const struct meet *meet, const struct uid_parts *parts, const uint8_t *secret, struct tree **ret)
+{
+	_cleanup_(closehome) struct home home = {.fd = -1};
+	struct wire_reply reply;
+	struct knock how = {.secret = secret, .addresses = parts->addresses, .n_addresses = parts->n_addresses,
+			    .n_ports = parts->n_ports, .interface = meet->interface, .deadline = meet->deadline,
+			    .port = listen_at_home, .arg = &home, .who = "rank 0"};
+	int fd;
+
+	how.hello = (struct wire_hello){.purpose = WIRE_JOIN, .rank = meet->rank, .size = meet->size};
+	snprintf(how.hello.version, sizeof(how.hello.version), "%s", meet->version);
+	if (getrandom(how.hello.instance, sizeof(how.hello.instance), 0) != sizeof(how.hello.instance))
+		return shmd_error_set(-EIO, "the kernel has no random numbers");
+	fd = find_parent(&how, &reply);
+	return fd < 0 ? fd : grow_tree(meet, &reply, fd, &home, secret, ret);
+}
+
+int meet(const struct meet *meet, struct tree **ret)
+{
+	struct uid_parts parts;
+	uint8_t secret[UID_SECRET_BYTES];
+	int err = uid_unpack(meet->uid, &parts);
+
+	if (err)
+		return err;
+	uid_world_secret(parts.secret, meet->number, secret);
+	return meet->rank ? meet_as_other(meet, &parts, secret, ret) : meet_as_first(meet, &parts, secret, ret);
+}

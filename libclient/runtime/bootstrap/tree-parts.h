@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of a tree, for the files that make it up: tree-route.c handles frames, tree.c has the thread and the calls. */
+#ifndef SHMD_RUNTIME_TREE_PARTS_H
+#define SHMD_RUNTIME_TREE_PARTS_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "libclient/runtime/bootstrap/tree.h"
+#include "proto/base/list.h"
+
+#define TREE_TEXT_BYTES 480
+
+enum fate { FATE_ALIVE, FATE_GONE, FATE_CLOSED };
+
+struct tree {
+	unsigned int rank;
+	unsigned int size;
+	unsigned int place;
+	uint64_t timeout_nsec;
+	pid_t pid;
+	int wake; /* an eventfd: something in `orders` has changed */
+	pthread_t thread;
+	struct list all; /* of the process: for fork */
+
+	/* The thread's own; it holds the lock while it changes a pointer, for fork. */
+	struct link *parent;
+	struct link *children[JOIN_FANOUT];
+	unsigned int n_children; /* that came so far */
+	struct gate *gate;
+	struct join *join;
+	struct collect collect; /* rank 0 */
+	uint8_t *routes; /* by rank: which child leads there */
+	uint8_t *fates;	 /* by rank: enum fate */
+	shmd_bootstrap_gone_fn gone;
+	void *gone_arg;
+	bool is_closing;
+	uint64_t closing_end;
+
+	/* Between the thread and callers. */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct {
+		bool share, late, watch, abort, close;
+		struct frame share_frame; /* its body is the caller's until the thread takes it */
+		shmd_bootstrap_gone_fn gone;
+		void *gone_arg;
+		int abort_status;
+		char abort_text[TREE_TEXT_BYTES];
+	} orders;
+	uint64_t seq;	 /* of the caller's next call */
+	bool has_result; /* of the call under way */
+	struct frame result;
+	int error; /* 0, or what every call returns from now on */
+	char error_text[TREE_TEXT_BYTES];
+};
+
+/* tree-route.c; all on the tree's thread. */
+void tree_take(struct tree *tree, struct link *from, const struct frame *frame); /* does not free the body */
+void tree_share(struct tree *tree, const struct frame *frame);			 /* of this rank, or of one below it */
+void tree_late(struct tree *tree, const struct frame *frame);
+void tree_note_fate(struct tree *tree, struct link *from, unsigned int rank, enum fate fate);
+void tree_start_watch(struct tree *tree);
+void tree_flood(struct tree *tree, const struct link *except, const struct frame *frame);
+void tree_flush_for(struct tree *tree, uint64_t nsec);
+/* The first error stays. */
+void tree_fail(struct tree *tree, int error, const char *text);
+/* 0, or the error and a copy of its text (NULL: none). */
+int tree_error(struct tree *tree, char *text);
+/* On rank 0: this error for all ranks. */
+void tree_fail_all(struct tree *tree, int error, const char *text);
+
+#endif

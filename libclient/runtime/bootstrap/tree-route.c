@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames of the tree: where each goes, and what it does here. A frame from the wrong side is dropped. Without memory for a frame the
+ * collective call fails here, and at the others by their time limit.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libclient/runtime/bootstrap/rank-list.h"
+#include "libclient/runtime/bootstrap/tree-parts.h"
+#include "proto/base/nsec.h"
+
+#define ABORT_FLUSH_NSEC NSEC_PER_SEC
+
+void tree_fail(struct tree *tree, int error, const char *text)
+{
+	pthread_mutex_lock(&tree->lock);
+	if (!tree->error) {
+		tree->error = error;
+		snprintf(tree->error_text, sizeof(tree->error_text), "%s", text);
+		pthread_cond_broadcast(&tree->changed);
+	}
+	pthread_mutex_unlock(&tree->lock);
+}
+
+int tree_error(struct tree *tree, char *text)
+{
+	int error;
+
+	pthread_mutex_lock(&tree->lock);
+	error = tree->error;
+	if (text)
+		memcpy(text, tree->error_text, sizeof(tree->error_text));
+	pthread_mutex_unlock(&tree->lock);
+	return error;
+}
+
+static void send_to(struct tree *tree, struct link *link, const struct frame *frame)
+{
+	if (link && link_send(link, frame))
+		tree_fail(tree, -ENOMEM, "no memory for a message of the bootstrap");
+}
+
+void tree_flood(struct tree *tree, const struct link *except, const struct frame *frame)
+{
+	if (tree->parent != except)
+		send_to(tree, tree->parent, frame);
+	for (unsigned int i = 0; i < JOIN_FANOUT; i++)
+		if (tree->children[i] != except)
+			send_to(tree, tree->children[i], frame);
+}
+
+static void send_down(struct tree *tree, const struct frame *frame)
+{
+	for (unsigned int i = 0; i < JOIN_FANOUT; i++)
+		send_to(tree, tree->children[i], frame);
+}
+
+static struct frame text_frame(uint8_t type, unsigned int rank, int value, const char *text)
+{
+	return (struct frame){.type = type, .rank = rank, .value = (uint32_t)value, .bytes = (uint32_t)strlen(text),
+			      .body = (uint8_t *)(uintptr_t)text};
+}
+
+/* A neighbour's sentence goes to a terminal: printable, and of a bounded length. */
+static void text_of_frame(const struct frame *frame, char text[TREE_TEXT_BYTES])
+{
+	size_t n = frame->bytes < TREE_TEXT_BYTES - 1 ? frame->bytes : TREE_TEXT_BYTES - 1;
+
+	for (size_t i = 0; i < n; i++)
+		text[i] = frame->body[i] >= ' ' && frame->body[i] != 127 ? (char)frame->body[i] : '?';
+	text[n] = 0;
+}
+
+void tree_fail_all(struct tree *tree, int error, const char *text)
+{
+	struct frame frame = text_frame(FRAME_FAIL, tree->rank, error, text);
+
+	if (tree_error(tree, NULL))
+		return;
+	tree_flood(tree, NULL, &frame);
+	tree_fail(tree, error, text);
+}
+
+/* The caller takes it, or it is late and nobody's. */
+static void deliver(struct tree *tree, const struct frame *frame)
+{
+	uint8_t *copy = frame->bytes ? malloc(frame->bytes) : NULL;
+
+	if (frame->bytes && !copy) {
+		tree_fail(tree, -ENOMEM, "no memory for the result of a collective call");
+		return;
+	}
+	if (copy)
+		memcpy(copy, frame->body, frame->bytes);
+	pthread_mutex_lock(&tree->lock);
+	if (frame->seq + 1 == tree->seq && !tree->has_result) {
+		tree->result = *frame;
+		tree->result.body = copy;
+		copy = NULL;
+		tree->has_result = true;
+		pthread_cond_broadcast(&tree->changed);
+	}
+	pthread_mutex_unlock(&tree->lock);
+	free(copy);
+}
+
+static void send_rows(struct tree *tree)
+{
+	struct collect *collect = &tree->collect;
+	struct frame frame = {.type = FRAME_ROW, .kind = collect->kind, .seq = collect->seq, .bytes = collect->bytes};
+
+	frame.body = malloc(collect->bytes ? collect->bytes : 1);
+	if (!frame.body) {
+		tree_fail_all(tree, -ENOMEM, "rank 0 has no memory for the result of an alltoall");
+		return;
+	}
+	for (unsigned int rank = 0; rank < tree->size; rank++) {
+		frame.rank = rank;
+		collect_row(collect, rank, frame.body);
+		if (rank == tree->rank)
+			deliver(tree, &frame);
+		else
+			send_to(tree, tree->children[tree->routes[rank]], &frame);
+	}
+	free(frame.body);
+}
+
+/* The size of the result is bounded: links.c refuses shares whose sum does not fit in a frame. */
+static void send_results(struct tree *tree)
+{
+	struct collect *collect = &tree->collect;
+	struct frame frame = {.type = FRAME_RESULT, .kind = collect->kind, .seq = collect->seq, .body = collect->shares,
+			      .bytes = collect->bytes * collect->size};
+
+	if (collect->kind == COLLECT_ALLTOALL) {
+		send_rows(tree);
+	} else {
+		send_down(tree, &frame);
+		deliver(tree, &frame);
+	}
+	collect_next(collect);
+}
+
+void tree_share(struct tree *tree, const struct frame *frame)
+{
+	char text[TREE_TEXT_BYTES];
+	int n;
+
+	if (tree->rank) {
+		send_to(tree, tree->parent, frame);
+		return;
+	}
+	n = collect_add(&tree->collect, frame->rank, frame->seq, frame->kind, frame->value, frame->body, frame->bytes, text,
+			sizeof(text));
+	if (n < 0)
+		tree_fail_all(tree, n, text);
+	else if (n)
+		send_results(tree);
+}
+
+static bool is_missing(const void *arg, int rank)
+{
+	const struct tree *tree = arg;
+
+	return !tree->collect.came[rank];
+}
+
+/* On rank 0, which knows who is missing. */
+static void end_late_call(struct tree *tree)
+{
+	char ranks[TREE_TEXT_BYTES / 2], text[TREE_TEXT_BYTES];
+	const char *note = tree->join ? join_note(tree->join) : "";
+	bool opens = !tree->collect.seq;
+
+	rank_list(ranks, sizeof(ranks), (int)tree->size, is_missing, tree);
+	snprintf(text, sizeof(text), "%s of %u did not %s%s within %g s%s%.200s", ranks, tree->size, opens ? "come" : "call ",
+		 opens ? "" : collect_name(tree->collect.kind), (double)tree->timeout_nsec / (double)NSEC_PER_SEC,
+		 opens && *note ? "; " : "", opens ? note : "");
+	tree_fail_all(tree, -ETIMEDOUT, text);
+}
+
+void tree_late(struct tree *tree, const struct frame *frame)
+{
+	if (tree->rank)
+		send_to(tree, tree->parent, frame);
+	else if (frame->seq == tree->collect.seq)
+		end_late_call(tree);
+}
+
+static void report_gone(struct tree *tree, unsigned int rank)
+{
+	char why[64];
+
+	snprintf(why, sizeof(why), "rank %u has ended, or its node cannot be reached", rank);
+	if (tree->gone)
+		tree->gone(tree->gone_arg, (int)rank, why);
+}
+
+void tree_start_watch(struct tree *tree)
+{
+	for (unsigned int rank = 0; rank < tree->size; rank++)
+		if (tree->fates[rank] == FATE_GONE)
+			report_gone(tree, rank);
+}
+
+void tree_note_fate(struct tree *tree, struct link *from, unsigned int rank, enum fate fate)
+{
+	struct frame frame = {.type = fate == FATE_GONE ? FRAME_GONE : FRAME_BYE, .rank = rank};
+	char text[64];
+
+	if (from && from->rank == (int)rank)
+		from->has_closed = fate == FATE_CLOSED;
+	if (tree->fates[rank] || rank == tree->rank)
+		return;
+	tree->fates[rank] = (uint8_t)fate;
+	tree_flood(tree, from, &frame);
+	snprintf(text, sizeof(text), fate == FATE_GONE ? "rank %u has ended, or its node cannot be reached" : "rank %u has closed its bootstrap",
+		 rank);
+	tree_fail(tree, fate == FATE_GONE ? -EHOSTDOWN : -ESHUTDOWN, text);
+	if (fate == FATE_GONE)
+		report_gone(tree, rank);
+}
+
+static bool has_output(const struct tree *tree, const struct link **links, struct pollfd *fds, unsigned int *ret_n)
+{
+	*ret_n = 0;
+	for (unsigned int i = 0; i <= JOIN_FANOUT; i++) {
+		const struct link *link = i < JOIN_FANOUT ? tree->children[i] : tree->parent;
+
+		if (!link || !link_has_output(link))
+			continue;
+		links[*ret_n] = link;
+		fds[(*ret_n)++] = (struct pollfd){.fd = link->fd, .events = POLLOUT};
+	}
+	return *ret_n;
+}
+
+void tree_flush_for(struct tree *tree, uint64_t nsec)
+{
+	const struct link *links[JOIN_FANOUT + 1];
+	struct pollfd fds[JOIN_FANOUT + 1];
+	uint64_t end = nsec_now() + nsec;
+	unsigned int n;
+
+	while (has_output(tree, links, fds, &n) && nsec_now() < end) {
+		bool moves = false;
+
+		if (poll(fds, n, 20) <= 0)
+			continue;
+		for (unsigned int i = 0; i < n; i++)
+			moves |= fds[i].revents && link_flush((struct link *)(uintptr_t)links[i]) == 0;
+		/* The links that are left are broken or full, and a broken one is always ready. */
+		if (!moves)
+			poll(NULL, 0, 1);
+	}
+}
+
+static void end_process(struct tree *tree, struct link *from, const struct frame *frame)
+{
+	char text[TREE_TEXT_BYTES];
+
+	text_of_frame(frame, text);
+	tree_flood(tree, from, frame);
+	tree_flush_for(tree, ABORT_FLUSH_NSEC);
+	fprintf(stderr, "shmemd: rank %u ended the job: %s\n", frame->rank, text);
+	_exit((int)frame->value);
+}
+
+/* Failures of all go to those who have not had them yet. */
+static void take_failure(struct tree *tree, struct link *from, const struct frame *frame)
+{
+	char text[TREE_TEXT_BYTES];
+	int error = (int32_t)frame->value;
+
+	if (tree_error(tree, NULL) || error >= 0 || error < -4095)
+		return;
+	text_of_frame(frame, text);
+	tree_flood(tree, from, frame);
+	tree_fail(tree, error, text);
+}
+
+static void take_from_child(struct tree *tree, struct link *from, const struct frame *frame)
+{
+	if (frame->type == FRAME_LATE) {
+		tree_late(tree, frame);
+		return;
+	}
+	for (unsigned int i = 0; i < JOIN_FANOUT; i++)
+		if (tree->children[i] == from)
+			tree->routes[frame->rank] = (uint8_t)i;
+	tree_share(tree, frame);
+}
+
+static void take_from_parent(struct tree *tree, const struct frame *frame)
+{
+	if (frame->type == FRAME_RESULT)
+		send_down(tree, frame);
+	else if (frame->rank != tree->rank)
+		send_to(tree, tree->children[tree->routes[frame->rank]], frame);
+	if (frame->type == FRAME_RESULT || frame->rank == tree->rank)
+		deliver(tree, frame);
+}
+
+void tree_take(struct tree *tree, struct link *from, const struct frame *frame)
+{
+	switch (frame->type) {
+	case FRAME_SHARE:
+	case FRAME_LATE:
+		if (from != tree->parent)
+			take_from_child(tree, from, frame);
+		return;
+	case FRAME_RESULT:
+	case FRAME_ROW:
+		if (from == tree->parent)
+			take_from_parent(tree, frame);
+		return;
+	case FRAME_FAIL:
+		take_failure(tree, from, frame);
+		return;
+	case FRAME_GONE:
+	case FRAME_BYE:
+		tree_note_fate(tree, from, frame->rank, frame->type == FRAME_GONE ? FATE_GONE : FATE_CLOSED);
+		return;
+	default:
+		end_process(tree, from, frame);
+	}
+}

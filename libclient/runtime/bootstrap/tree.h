@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tree of links among all ranks, and the thread that owns them.
+ *
+ * A share of a collective call goes up the tree to rank 0, which sends the result down. A link that breaks without a BYE means that the rank at
+ * its other end has died; its neighbours send that to all others. Ranks below a rank that is gone are cut off from the others, but not
+ * from each other.
+ *
+ * Threads: one tree_call() at a time; tree_abort() at any time, also from the gone callback, which runs on the tree's thread without a
+ * lock. A forked child has no connection: its copies are closed.
+ */
+#ifndef SHMD_RUNTIME_TREE_H
+#define SHMD_RUNTIME_TREE_H
+
+#include "libclient/runtime/bootstrap/collect.h"
+#include "libclient/runtime/bootstrap/gate.h"
+#include "libclient/runtime/bootstrap/join.h"
+#include "libclient/runtime/bootstrap/link.h"
+
+struct tree;
+
+struct tree_attr {
+	unsigned int rank;
+	unsigned int size;
+	unsigned int place;
+	uint64_t timeout_nsec;
+	/* The tree owns these, also when tree_new() fails; NULL is none. */
+	struct link *parent;
+	struct gate *gate;
+	struct join *join; /* of rank 0 */
+};
+
+int tree_new(const struct tree_attr *attr, struct tree **ret);
+/* Says goodbye to the neighbours and ends the thread: blocks for a second at most. */
+void tree_free(struct tree *tree);
+
+/*
+ * Bring a share and wait for the result, which is the caller's to free: ret_bytes of it, NULL if none. Errors as in <shmd-bootstrap.h>, with a
+ * sentence.
+ */
+int tree_call(struct tree *tree, uint8_t kind, const void *share, uint32_t bytes, uint32_t value, uint64_t deadline, uint8_t **ret,
+	      uint32_t *ret_bytes);
+void tree_watch(struct tree *tree, shmd_bootstrap_gone_fn gone, void *arg);
+/* Sends it to all ranks, which end; this one does not. Blocks for a second at most. */
+void tree_abort(struct tree *tree, int status, const char *why);
+
+#endif
