@@ -119,6 +119,10 @@ const char *shmd_dev_status_text(int status)
 		return "an argument the queue cannot carry";
 	case SHMD_DEV_UNSUPPORTED:
 		return "the NIC lacks this atomic; shmd_nic_info() tells which it has";
+	case SHMD_DEV_PE_GONE:
+		return "a PE has ended";
+	case SHMD_DEV_NO_PATH:
+		return "no path leads to the PE";
 	default:
 		return "unknown device status";
 	}

@@ -54,6 +54,8 @@ enum shmd_dev_status {
 	SHMD_DEV_HEALTH = -4, /* the health word is set */
 	SHMD_DEV_INVALID = -5, /* an argument the queue cannot carry */
 	SHMD_DEV_UNSUPPORTED = -6, /* an atomic that the NIC lacks */
+	SHMD_DEV_PE_GONE = -7, /* the PE has ended; waits for memory: any PE has, and the program has not acknowledged it */
+	SHMD_DEV_NO_PATH = -8, /* the world has no path to the PE */
 };
 
 /* struct shmd_dev_qp.error_wqe_index: no WQE failed, the QP did. */

@@ -198,7 +198,7 @@ struct shmd_dev_team {
 	uint8_t reserved0[16];
 
 	/* mutable, by one caller at a time: collective calls of one team do not overlap on one PE */
-	uint64_t n_syncs; /* syncs begun */
+	uint64_t n_syncs; /* complete on this PE; the next one has the number behind it */
 	uint8_t reserved1[56];
 };
 SHMD_PIN_SIZE(struct shmd_dev_team, 128);

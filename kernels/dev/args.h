@@ -124,6 +124,7 @@ enum shmd_dev_amo_op {
 	SHMD_DEV_AMO_XOR = 4,
 	SHMD_DEV_AMO_SWAP = 5, /* without a fetch: set */
 	SHMD_DEV_AMO_COMPARE_SWAP = 6,
+	SHMD_DEV_AMO_ADD_FLOAT = 7, /* of PEs (pe.h), not of queues: bits of a float or a double, by its bytes */
 };
 
 struct shmd_dev_amo {

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The device headers define shmd_* for callers and shmdi_* for themselves, and shmd_dev_qp(3) documents all of the former.
+"""The device headers define shmd_* for callers and shmdi_* for themselves, and a page documents all of the former.
 
-Public headers are in kernels/dev: each function that they define or declare is in the synopsis of the page, and each macro, struct,
-enum and enumerator is named in it. Headers in kernels/dev/impl add only shmdi_* and SHMDI_*; of the rest they hold the bodies.
+Public headers are in kernels/dev: each function that they define or declare is in the synopsis of the page (shmd_dev_pe(3) for pe.h,
+shmd_dev_qp(3) for the others), and each macro, struct, enum and enumerator is named in it. Headers in kernels/dev/impl add only shmdi_*
+and SHMDI_*; of the rest they hold the bodies.
 Only kernels and tests name shmdi_*. Inline assembly is in three headers of impl and, outside of tests, nowhere else.
 """
 import re
@@ -14,9 +15,10 @@ from checklib import Planted
 PUBLIC = re.compile(r'kernels/dev/[^/]+\.h$')
 IMPL = re.compile(r'kernels/dev/impl/[^/]+\.h$')
 PAGE = 'libclient/man/shmd_dev_qp.3'
+PAGES = {'kernels/dev/pe.h': 'libclient/man/shmd_dev_pe.3'}
 WITH_ASSEMBLY = {f'kernels/dev/impl/{name}.h' for name in ('annotate', 'order', 'order-callers')}
 
-FUNCTION = re.compile(r'^SHMDI_(?:FN|API|SLOW) [\w *]*?\b(\w+)\(', re.M)
+FUNCTION = re.compile(r'^SHMDI_(?:FN|API|SLOW|APART) [\w *]*?\b(\w+)\(', re.M)
 HOOK = re.compile(r'^(?!SHMDI_)(?:\w+ )+\*?(shmd_\w+)\([^;{]*\);', re.M)
 OTHERS = [
     re.compile(r'^#\s*define (\w+)', re.M),
@@ -38,15 +40,16 @@ def synopsis(page):
     return set(re.findall(r'^\.F[no] (\w+)', found.group(1), flags=re.M)) if found else set()
 
 
-def public_problems(path, text, page, in_synopsis, pages):
+def public_problems(path, text, page, texts):
+    in_synopsis = synopsis(texts.get(page, ''))
     for name in sorted(set(FUNCTION.findall(text)) - in_synopsis):
-        yield f'{path}: {name}: a function that is not in the synopsis of {PAGE}'
+        yield f'{path}: {name}: a function that is not in the synopsis of {page}'
     for name in HOOK.findall(text):
-        if not any(name in synopsis(other) for other in pages):
+        if not any(name in synopsis(other) for other in texts.values()):
             yield f'{path}: {name}: a function that no page has in its synopsis'
     for name in sorted({name for regex in OTHERS for name in regex.findall(text)}):
-        if not re.search(rf'\b{name}\b', page):
-            yield f'{path}: {name}: not in {PAGE}'
+        if not re.search(rf'\b{name}\b', texts.get(page, '')):
+            yield f'{path}: {name}: not in {page}'
 
 
 def impl_problems(path, text, declared):
@@ -61,15 +64,14 @@ def impl_problems(path, text, declared):
 def check(root, options):
     files = checklib.our_files(root)
     sources = {path: code(checklib.read(root, path)) for path in files if path.endswith(('.c', '.h', '.cu', '.cuh'))}
-    pages = [checklib.read(root, path) for path in files if re.match(r'libclient/man/\w+\.3$', path)]
-    page = checklib.read(root, PAGE) if PAGE in files else ''
-    in_synopsis = synopsis(page)
+    pages = {path: checklib.read(root, path) for path in files if re.match(r'libclient/man/\w+\.3$', path)}
     public = {path: text for path, text in sources.items() if PUBLIC.match(path)}
     declared = {name for text in public.values() for name in FUNCTION.findall(text)}
-    problems = [f'{PAGE}: {name}: no public header declares it' for name in sorted(in_synopsis - declared)]
+    problems = [f'{page}: {name}: no public header declares it' for page in (PAGE, *PAGES.values())
+                for name in sorted(synopsis(pages.get(page, '')) - declared)]
     for path, text in sources.items():
         if path in public:
-            problems += public_problems(path, text, page, in_synopsis, pages)
+            problems += public_problems(path, text, PAGES.get(path, PAGE), pages)
         elif IMPL.match(path):
             problems += impl_problems(path, text, declared)
         if not path.startswith('tests/') and path not in WITH_ASSEMBLY and ASSEMBLY.search(text):
@@ -100,6 +102,10 @@ def case(name, says, path, more):
 PLANTED = [
     Planted('a clean tree', CLEAN, None),
     Planted('nothing to check', {'README.md': ''}, 'no device function'),
+    Planted('a clean page of its own', {**CLEAN, 'kernels/dev/pe.h': 'SHMDI_FN int shmd_dev_pe_x(void);\n',
+                                        'libclient/man/shmd_dev_pe.3': '.Sh SYNOPSIS\n.Fn shmd_dev_pe_x void\n.Sh DESCRIPTION\n'}, None),
+    Planted('a function on the wrong page', {**CLEAN, 'kernels/dev/pe.h': 'SHMDI_FN int shmd_dev_qp_put(void);\n'},
+            'shmd_dev_qp_put: a function that is not in the synopsis of libclient/man/shmd_dev_pe.3'),
     case('a function without a page', 'shmd_dev_qp_get: a function that is not in the synopsis', 'kernels/dev/rma.h',
          'SHMDI_FN int shmd_dev_qp_get(void);\n'),
     case('an internal function in a public header', 'shmdi_part: a function that is not in the synopsis', 'kernels/dev/rma.h',

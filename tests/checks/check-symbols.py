@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What libshmemclient exports = what its symbol map names = what its headers declare = what has a man page.
 
-Device functions are in headers alone: each that shmd_dev_qp(3) has in its synopsis has a page that points there. check-dev-headers
-compares that synopsis with the headers.
+Device functions are in headers alone: each that shmd_dev_qp(3) or shmd_dev_pe(3) has in its synopsis has a page that points there.
+check-dev-headers compares those synopses with the headers.
 """
 import pathlib
 import re
@@ -71,12 +71,12 @@ def declared(root, cc, headers):
     return names
 
 
-DEVICE_PAGE = 'shmd_dev_qp'
+DEVICE_PAGES = ('shmd_dev_qp', 'shmd_dev_pe')
 
 
-def device_documented(folder):
-    """Functions in the synopsis of the page of device functions."""
-    page = pathlib.Path(folder) / f'{DEVICE_PAGE}.3'
+def device_documented(folder, stem):
+    """Functions in the synopsis of a page of device functions."""
+    page = pathlib.Path(folder) / f'{stem}.3'
     text = page.read_text(encoding='utf-8') if page.exists() else ''
     synopsis = re.search(r'^\.Sh SYNOPSIS\n(.*?)^\.Sh ', text, flags=re.S | re.M)
     return set(re.findall(r'^\.F[no] (\w+)', synopsis.group(1), flags=re.M)) if synopsis else set()
@@ -88,12 +88,13 @@ def documented(folder, problems):
     folder = pathlib.Path(folder)
     build = folder / 'meson.build'
     listed = set(re.findall(r"'(shmd_\w+)'", build.read_text(encoding='utf-8'))) if build.exists() else set()
-    of_device = device_documented(folder)
-    problems += compare(f'in the synopsis of {DEVICE_PAGE}.3', of_device, f'listed in {build.name}', listed)
-    listed -= of_device | {DEVICE_PAGE}
+    for stem in DEVICE_PAGES:
+        of_device = device_documented(folder, stem)
+        problems += compare(f'in the synopsis of {stem}.3', of_device, f'listed in {build.name}', listed)
+        listed -= of_device | {stem}
     names = set()
     for page in sorted(folder.glob('*.3')):
-        if page.stem == DEVICE_PAGE:
+        if page.stem in DEVICE_PAGES:
             continue
         section = re.search(r'^\.Sh NAME\n(.*?)^\.Nd', page.read_text(encoding='utf-8'), flags=re.S | re.M)
         here = set(re.findall(r'^\.Nm (\w+)', section.group(1), flags=re.M)) if section else set()

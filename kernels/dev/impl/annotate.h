@@ -37,7 +37,8 @@
 
 /*
  * SHMDI_FN is inlined wherever it is called, so that constant arguments fold. SHMDI_API is a plain function: inlined as the
- * compiler sees fit, or taken from the library. SHMDI_SLOW keeps the loops behind fast paths out of line.
+ * compiler sees fit, or taken from the library. SHMDI_SLOW keeps the loops behind fast paths out of line, SHMDI_APART what is
+ * long and no slower than the rest.
  */
 #if SHMDI_CUDA
 #define SHMDI_FN static __device__ __forceinline__
@@ -47,10 +48,12 @@
 #define SHMDI_API static __device__ inline
 #endif
 #define SHMDI_SLOW static __device__ __noinline__ __attribute__((unused))
+#define SHMDI_APART SHMDI_SLOW
 #else
 #define SHMDI_FN static inline __attribute__((always_inline, unused))
 #define SHMDI_API static inline __attribute__((unused))
 #define SHMDI_SLOW static __attribute__((noinline, cold, unused))
+#define SHMDI_APART static __attribute__((noinline, unused))
 #endif
 
 /*

@@ -21,8 +21,8 @@ TEST(every_health_number_has_a_sentence_of_its_own)
 
 TEST(every_device_status_has_a_sentence_of_its_own)
 {
-	for (int a = SHMD_DEV_UNSUPPORTED; a <= SHMD_DEV_OK; a++)
-		for (int b = SHMD_DEV_UNSUPPORTED - 1; b <= SHMD_DEV_OK; b++)
+	for (int a = SHMD_DEV_NO_PATH; a <= SHMD_DEV_OK; a++)
+		for (int b = SHMD_DEV_NO_PATH - 1; b <= SHMD_DEV_OK; b++)
 			ASSERT_EQ(!strcmp(shmd_dev_status_text(a), shmd_dev_status_text(b)), a == b);
 	ASSERT_STREQ(shmd_dev_status_text(1), "unknown device status");
 }

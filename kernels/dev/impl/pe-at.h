@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A symmetric address and a PE: which heap, which PE of the world, and where its copy is.
+ *
+ * One chain of loads without a division: world, its heap and PE, and the address. Nothing here waits.
+ */
+#include <shmd/dev/pe.h>
+
+#ifndef SHMDI_PE_AT_H
+#define SHMDI_PE_AT_H
+
+#include <shmd/dev/impl/coop.h>
+#include <shmd/dev/impl/order-pes.h>
+
+/* The copy of some bytes at one PE. */
+struct shmdi_pe_at {
+	uint64_t addr; /* where it is mapped here; 0: a queue leads there */
+	uint64_t offset; /* in its heap */
+	uint32_t heap;
+	uint32_t pe; /* of the world */
+};
+
+SHMDI_FN struct shmd_dev_mode shmd_dev_ctx_mode(const struct shmd_dev_ctx *ctx, enum shmd_dev_scope scope)
+{
+	struct shmd_dev_mode mode;
+
+	mode.timeout_nsec = SHMDI_FIXED(ctx->timeout_nsec);
+	mode.peer = 0;
+	mode.scope = (uint8_t)scope;
+	mode.sharing = (uint8_t)SHMDI_FIXED(ctx->sharing);
+	mode.flags = 0;
+	return mode;
+}
+
+SHMDI_FN struct shmd_dev_mode shmdi_ctx_mode(const struct shmd_dev_ctx *ctx)
+{
+	return shmd_dev_ctx_mode(ctx, SHMD_DEV_THREAD);
+}
+
+SHMDI_FN const struct shmd_dev_world *shmdi_world_of(const struct shmd_dev_ctx *ctx)
+{
+	return (const struct shmd_dev_world *)(uintptr_t)SHMDI_FIXED(ctx->world_addr);
+}
+
+SHMDI_FN const struct shmd_dev_pe *shmdi_pe_entry(const struct shmd_dev_world *world, uint32_t pe)
+{
+	return (const struct shmd_dev_pe *)(uintptr_t)SHMDI_FIXED(world->pes_addr) + pe;
+}
+
+SHMDI_FN uint32_t shmdi_path_load(const struct shmd_dev_pe *entry, uint32_t heap)
+{
+	return shmdi_nic_load32(&entry->path[heap], SHMD_PLACEMENT_HOST);
+}
+
+SHMDI_FN uint64_t shmdi_used_load(const struct shmd_dev_heap *heap)
+{
+	return shmdi_pes_load(&heap->used_bytes, 8);
+}
+
+/* A member below n_pes as a PE of the world. */
+SHMDI_FN uint32_t shmdi_team_member(const struct shmd_dev_team *team, uint32_t i)
+{
+	const uint32_t *members = (const uint32_t *)(uintptr_t)SHMDI_FIXED(team->members_addr);
+
+	return members ? SHMDI_FIXED(members[i]) : SHMDI_FIXED(team->start) + i * SHMDI_FIXED(team->stride);
+}
+
+/* A PE of the context as a PE of the world. Returns 0 when it is out of range. */
+SHMDI_FN int shmdi_pe_number(const struct shmd_dev_ctx *ctx, const struct shmd_dev_world *world, uint32_t pe,
+			     uint32_t *ret_pe)
+{
+	const struct shmd_dev_team *team = (const struct shmd_dev_team *)(uintptr_t)SHMDI_FIXED(ctx->team_addr);
+
+	*ret_pe = pe;
+	if (SHMDI_LIKELY(!team))
+		return pe < SHMDI_FIXED(world->n_pes);
+	if (pe >= SHMDI_FIXED(team->n_pes))
+		return 0;
+	*ret_pe = shmdi_team_member(team, pe);
+	return 1;
+}
+
+/* Whether [offset, offset + bytes) is in use. */
+SHMDI_FN int shmdi_heap_has(const struct shmd_dev_heap *heap, uint64_t offset, uint64_t bytes)
+{
+	uint64_t used = shmdi_used_load(heap);
+
+	return offset <= used && bytes <= used - offset;
+}
+
+/* The heap that has these bytes of the caller's own, or SHMD_DEV_HEAPS. */
+SHMDI_FN uint32_t shmdi_heap_find(const struct shmd_dev_world *world, const void *ptr, uint64_t bytes, uint64_t *ret_offset)
+{
+	uint32_t h;
+
+	for (h = 0; h < SHMD_DEV_HEAPS; h++) {
+		uint64_t own = SHMDI_FIXED(world->heap[h].own_addr);
+
+		*ret_offset = (uint64_t)(uintptr_t)ptr - own;
+		if (SHMDI_LIKELY(own && shmdi_heap_has(&world->heap[h], *ret_offset, bytes)))
+			break;
+	}
+	return h;
+}
+
+SHMDI_FN int shmdi_path_is_mapped(uint32_t path)
+{
+	return path == SHMD_PATH_SELF || path == SHMD_PATH_MAPPED;
+}
+
+/* The status of an operation by this path. */
+SHMDI_FN int shmdi_path_status(uint32_t path)
+{
+	if (path == SHMD_PATH_GONE)
+		return SHMD_DEV_PE_GONE;
+	return path == SHMD_PATH_NONE ? SHMD_DEV_NO_PATH : SHMD_DEV_OK;
+}
+
+/* With heap, offset and PE of the world known: the address, or the status that says why there is none. */
+SHMDI_FN int shmdi_pe_reach(const struct shmd_dev_world *world, struct shmdi_pe_at *at)
+{
+	const struct shmd_dev_pe *entry = shmdi_pe_entry(world, at->pe);
+	uint32_t path = shmdi_path_load(entry, at->heap);
+
+	at->addr = 0;
+	if (SHMDI_LIKELY(shmdi_path_is_mapped(path)))
+		at->addr = SHMDI_FIXED(entry->heap_addr[at->heap]) + at->offset;
+	else
+		return shmdi_path_status(path);
+	return SHMD_DEV_OK;
+}
+
+/* One thread's look. */
+SHMDI_FN int shmdi_pe_find_one(const struct shmd_dev_ctx *ctx, const void *ptr, uint64_t bytes, uint32_t pe,
+			       struct shmdi_pe_at *at)
+{
+	const struct shmd_dev_world *world = shmdi_world_of(ctx);
+
+	at->addr = 0;
+	if (SHMDI_UNLIKELY(!shmdi_pe_number(ctx, world, pe, &at->pe)))
+		return SHMD_DEV_INVALID;
+	at->heap = shmdi_heap_find(world, ptr, bytes, &at->offset);
+	if (SHMDI_UNLIKELY(at->heap == SHMD_DEV_HEAPS))
+		return SHMD_DEV_INVALID;
+	return shmdi_pe_reach(world, at);
+}
+
+/*
+ * The copy of ptr at a PE of the context. All threads of the scope get the same answer, although a path may change at any time:
+ * they must not part ways.
+ */
+SHMDI_FN int shmdi_pe_find(const struct shmd_dev_ctx *ctx, const void *ptr, uint64_t bytes, uint32_t pe, int scope,
+			   struct shmdi_pe_at *at)
+{
+	int rc;
+
+	if (scope == SHMD_DEV_THREAD)
+		return shmdi_pe_find_one(ctx, ptr, bytes, pe, at);
+	(void)shmdi_scope_enter(scope);
+	rc = shmdi_pe_find_one(ctx, ptr, bytes, pe, at);
+	rc = shmdi_scope_leave(scope, rc);
+	at->addr = shmdi_scope_share(scope, at->addr);
+	return rc;
+}
+
+/* Whether a path by loads and stores serves atomics and signals too. */
+SHMDI_FN int shmdi_atomics_in_place(const struct shmd_dev_ctx *ctx)
+{
+	return SHMDI_LIKELY(!(SHMDI_FIXED(shmdi_world_of(ctx)->flags) & SHMD_WORLD_ATOMICS_BY_QUEUE));
+}
+
+#endif

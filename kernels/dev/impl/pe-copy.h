@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies between memory of PEs that is mapped here.
+ *
+ * 1, 2, 4 and 8 aligned bytes are one load and one store, since peers may wait for such a word. In the C build the rest is the
+ * C library's memcpy, which knows the processor's best way for each size. In scope warp and block the threads share the work.
+ */
+#ifndef SHMDI_PE_COPY_H
+#define SHMDI_PE_COPY_H
+
+#include <shmd/dev/impl/annotate.h>
+#include <shmd/dev/impl/coop.h>
+#include <shmd/dev/impl/order-pes.h>
+
+/* 1, 2, 4 or 8. */
+SHMDI_FN int shmdi_bytes_are_word(uint64_t bytes)
+{
+	return bytes - 1 < 8 && (bytes & (bytes - 1)) == 0;
+}
+
+SHMDI_FN int shmdi_copy_is_word(const void *dest, const void *source, uint64_t bytes)
+{
+	uint64_t both = (uint64_t)(uintptr_t)dest | (uint64_t)(uintptr_t)source;
+
+	return shmdi_bytes_are_word(bytes) && !(both & (bytes - 1));
+}
+
+SHMDI_FN void shmdi_copy_word(void *dest, const void *source, uint64_t bytes)
+{
+	shmdi_pes_store(dest, shmdi_pes_load(source, (uint32_t)bytes), (uint32_t)bytes);
+}
+
+#if SHMDI_CUDA
+SHMDI_FN uint32_t shmdi_scope_rank(int scope)
+{
+	return scope == SHMD_DEV_WARP ? shmdi_lane_id() : scope == SHMD_DEV_BLOCK ? shmdi_thread_rank() : 0;
+}
+
+SHMDI_FN uint32_t shmdi_scope_size(int scope)
+{
+	return scope == SHMD_DEV_WARP ? 32 : scope == SHMD_DEV_BLOCK ? blockDim.x * blockDim.y * blockDim.z : 1;
+}
+
+/* The threads take units in turn: 16 bytes where both sides are aligned, else 8, else 1. */
+SHMDI_SLOW void shmdi_copy_long(void *dest, const void *source, uint64_t bytes, int scope)
+{
+	uint64_t both = (uint64_t)(uintptr_t)dest | (uint64_t)(uintptr_t)source, i, done = 0;
+	uint32_t rank = shmdi_scope_rank(scope), size = shmdi_scope_size(scope);
+
+	if (both % 16 == 0) {
+		for (i = rank; i < bytes / 16; i += size)
+			((ulonglong2 *)dest)[i] = ((const ulonglong2 *)source)[i];
+		done = bytes / 16 * 16;
+	} else if (both % 8 == 0) {
+		for (i = rank; i < bytes / 8; i += size)
+			((uint64_t *)dest)[i] = ((const uint64_t *)source)[i];
+		done = bytes / 8 * 8;
+	}
+	for (i = done + rank; i < bytes; i += size)
+		((uint8_t *)dest)[i] = ((const uint8_t *)source)[i];
+}
+#endif
+
+/* All threads of the scope call; the copy is complete when they return. */
+SHMDI_FN void shmdi_copy(void *dest, const void *source, uint64_t bytes, int scope)
+{
+#if SHMDI_CUDA
+	if (!shmdi_copy_is_word(dest, source, bytes))
+		shmdi_copy_long(dest, source, bytes, scope);
+	else if (shmdi_scope_rank(scope) == 0)
+		shmdi_copy_word(dest, source, bytes);
+	(void)shmdi_scope_enter(scope);
+#else
+	(void)scope;
+	if (shmdi_copy_is_word(dest, source, bytes))
+		shmdi_copy_word(dest, source, bytes);
+	else
+		__builtin_memcpy(dest, source, bytes);
+#endif
+}
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * put, get, p, g, signals and atomics on a PE: the choice between memory that is mapped here and queues. Contracts are in
+ * pe.h, which includes this.
+ */
+#include <shmd/dev/pe.h>
+
+#ifndef SHMDI_PE_OPS_H
+#define SHMDI_PE_OPS_H
+
+#include <shmd/dev/impl/pe-at.h>
+#include <shmd/dev/impl/pe-copy.h>
+#include <shmd/dev/impl/pe-queue.h>
+
+/* ---- put and get ------------------------------------------------------------------------------------------------------------- */
+
+SHMDI_FN int shmd_dev_put_as(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
+			     struct shmd_dev_mode mode)
+{
+	struct shmdi_pe_at at;
+	int rc = shmdi_pe_find(ctx, dest, bytes, pe, mode.scope, &at);
+
+	if (SHMDI_UNLIKELY(rc))
+		return rc;
+	if (SHMDI_UNLIKELY(!at.addr))
+		return shmdi_queue_put(ctx, &at, source, bytes, &mode, 1);
+	shmdi_copy((void *)(uintptr_t)at.addr, source, bytes, mode.scope);
+	return SHMD_DEV_OK;
+}
+
+SHMDI_FN int shmd_dev_put_nbi_as(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
+				 struct shmd_dev_mode mode)
+{
+	struct shmdi_pe_at at;
+	int rc = shmdi_pe_find(ctx, dest, bytes, pe, mode.scope, &at);
+
+	if (SHMDI_UNLIKELY(rc))
+		return rc;
+	if (SHMDI_UNLIKELY(!at.addr))
+		return shmdi_queue_put(ctx, &at, source, bytes, &mode, 0);
+	shmdi_copy((void *)(uintptr_t)at.addr, source, bytes, mode.scope);
+	return SHMD_DEV_OK;
+}
+
+SHMDI_FN int shmd_dev_get_as(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
+			     struct shmd_dev_mode mode)
+{
+	struct shmdi_pe_at at;
+	int rc = shmdi_pe_find(ctx, source, bytes, pe, mode.scope, &at);
+
+	if (SHMDI_UNLIKELY(rc))
+		return rc;
+	if (SHMDI_UNLIKELY(!at.addr))
+		return shmdi_queue_get(ctx, &at, dest, bytes, &mode, 1);
+	shmdi_copy(dest, (const void *)(uintptr_t)at.addr, bytes, mode.scope);
+	return SHMD_DEV_OK;
+}
+
+SHMDI_FN int shmd_dev_get_nbi_as(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
+				 struct shmd_dev_mode mode)
+{
+	struct shmdi_pe_at at;
+	int rc = shmdi_pe_find(ctx, source, bytes, pe, mode.scope, &at);
+
+	if (SHMDI_UNLIKELY(rc))
+		return rc;
+	if (SHMDI_UNLIKELY(!at.addr))
+		return shmdi_queue_get(ctx, &at, dest, bytes, &mode, 0);
+	shmdi_copy(dest, (const void *)(uintptr_t)at.addr, bytes, mode.scope);
+	return SHMD_DEV_OK;
+}
+
+SHMDI_FN int shmd_dev_put(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe)
+{
+	return shmd_dev_put_as(ctx, dest, source, bytes, pe, shmdi_ctx_mode(ctx));
+}
+
+SHMDI_FN int shmd_dev_put_nbi(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe)
+{
+	return shmd_dev_put_nbi_as(ctx, dest, source, bytes, pe, shmdi_ctx_mode(ctx));
+}
+
+SHMDI_FN int shmd_dev_get(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe)
+{
+	return shmd_dev_get_as(ctx, dest, source, bytes, pe, shmdi_ctx_mode(ctx));
+}
+
+SHMDI_FN int shmd_dev_get_nbi(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe)
+{
+	return shmd_dev_get_nbi_as(ctx, dest, source, bytes, pe, shmdi_ctx_mode(ctx));
+}
+
+/* ---- p and g ------------------------------------------------------------------------------------------------------------------ */
+
+/* A word that is aligned, at a PE. */
+SHMDI_FN int shmdi_word_find(const struct shmd_dev_ctx *ctx, const void *word, uint32_t bytes, uint32_t pe, int scope,
+			     struct shmdi_pe_at *at)
+{
+	if (SHMDI_UNLIKELY(!shmdi_bytes_are_word(bytes) || ((uintptr_t)word & (bytes - 1))))
+		return SHMD_DEV_INVALID;
+	return shmdi_pe_find(ctx, word, bytes, pe, scope, at);
+}
+
+SHMDI_FN int shmd_dev_p_as(struct shmd_dev_ctx *ctx, void *dest, uint64_t value, uint32_t bytes, uint32_t pe,
+			   struct shmd_dev_mode mode)
+{
+	struct shmdi_pe_at at;
+	int rc = shmdi_word_find(ctx, dest, bytes, pe, mode.scope, &at);
+
+	if (SHMDI_UNLIKELY(rc))
+		return rc;
+	if (SHMDI_UNLIKELY(!at.addr))
+		return shmdi_queue_p(ctx, &at, value, bytes, &mode);
+	if (shmdi_scope_enter(mode.scope))
+		shmdi_pes_store((void *)(uintptr_t)at.addr, value, bytes);
+	return SHMD_DEV_OK;
+}
+
+SHMDI_FN int shmd_dev_p(struct shmd_dev_ctx *ctx, void *dest, uint64_t value, uint32_t bytes, uint32_t pe)
+{
+	return shmd_dev_p_as(ctx, dest, value, bytes, pe, shmdi_ctx_mode(ctx));
+}
+
+SHMDI_FN int shmd_dev_g_as(struct shmd_dev_ctx *ctx, const void *source, uint32_t bytes, uint32_t pe, struct shmd_dev_mode mode,
+			   uint64_t *ret_value)
+{
+	struct shmdi_pe_at at;
+	uint64_t value = 0;
+	int rc = shmdi_word_find(ctx, source, bytes, pe, mode.scope, &at);
+
+	if (SHMDI_UNLIKELY(rc))
+		return rc;
+	if (SHMDI_UNLIKELY(!at.addr))
+		rc = shmdi_queue_g(ctx, &at, bytes, &mode, &value);
+	else
+		value = shmdi_scope_share(mode.scope, shmdi_pes_load((const void *)(uintptr_t)at.addr, bytes));
+	if (!rc && ret_value)
+		*ret_value = value;
+	return rc;
+}
+
+SHMDI_FN int shmd_dev_g(struct shmd_dev_ctx *ctx, const void *source, uint32_t bytes, uint32_t pe, uint64_t *ret_value)
+{
+	return shmd_dev_g_as(ctx, source, bytes, pe, shmdi_ctx_mode(ctx), ret_value);
+}
+
+/* ---- atomics ------------------------------------------------------------------------------------------------------------------ */
+
+SHMDI_FN int shmdi_pe_amo_is_valid(const struct shmd_dev_amo *amo, const void *word)
+{
+	return (amo->bytes == 4 || amo->bytes == 8) && amo->op >= SHMD_DEV_AMO_FETCH && amo->op <= SHMD_DEV_AMO_ADD_FLOAT &&
+	       !((uintptr_t)word & (amo->bytes - 1));
+}
+
+/* The word of an atomic; addr is 0 where a queue must carry it. */
+SHMDI_FN int shmdi_amo_find(const struct shmd_dev_ctx *ctx, const void *word, const struct shmd_dev_amo *amo, uint32_t pe,
+			    int scope, struct shmdi_pe_at *at)
+{
+	int rc;
+
+	if (SHMDI_UNLIKELY(!shmdi_pe_amo_is_valid(amo, word)))
+		return SHMD_DEV_INVALID;
+	rc = shmdi_pe_find(ctx, word, amo->bytes, pe, scope, at);
+	if (!shmdi_atomics_in_place(ctx))
+		at->addr = 0;
+	return rc;
+}
+
+SHMDI_FN int shmd_dev_atomic_as(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
+				struct shmd_dev_mode mode)
+{
+	struct shmdi_pe_at at;
+	int rc = shmdi_amo_find(ctx, dest, &amo, pe, mode.scope, &at);
+
+	if (SHMDI_UNLIKELY(rc))
+		return rc;
+	if (SHMDI_UNLIKELY(!at.addr))
+		return shmdi_queue_amo(ctx, &at, &amo, &mode, 0);
+	if (shmdi_scope_enter(mode.scope))
+		shmdi_pes_amo_post((void *)(uintptr_t)at.addr, &amo);
+	return SHMD_DEV_OK;
+}
+
+SHMDI_FN int shmd_dev_atomic_fetch_as(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
+				      struct shmd_dev_mode mode, uint64_t *ret_old)
+{
+	struct shmdi_pe_at at;
+	uint64_t old = 0;
+	int rc = shmdi_amo_find(ctx, dest, &amo, pe, mode.scope, &at);
+
+	if (SHMDI_UNLIKELY(rc))
+		return rc;
+	if (SHMDI_UNLIKELY(!at.addr)) {
+		rc = shmdi_queue_amo(ctx, &at, &amo, &mode, &old);
+	} else {
+		if (shmdi_scope_enter(mode.scope))
+			old = shmdi_pes_amo((void *)(uintptr_t)at.addr, &amo);
+		old = shmdi_scope_share(mode.scope, old);
+	}
+	if (!rc && ret_old)
+		*ret_old = old;
+	return rc;
+}
+
+SHMDI_FN int shmd_dev_atomic(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe)
+{
+	return shmd_dev_atomic_as(ctx, dest, amo, pe, shmdi_ctx_mode(ctx));
+}
+
+SHMDI_FN int shmd_dev_atomic_fetch(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe, uint64_t *ret_old)
+{
+	return shmd_dev_atomic_fetch_as(ctx, dest, amo, pe, shmdi_ctx_mode(ctx), ret_old);
+}
+
+/* ---- signals ------------------------------------------------------------------------------------------------------------------ */
+
+SHMDI_FN int shmdi_pe_signal_is_valid(const struct shmd_dev_pe_signal *signal)
+{
+	return (signal->op == SHMD_DEV_SIGNAL_SET || signal->op == SHMD_DEV_SIGNAL_ADD) && !((uintptr_t)signal->word & 7);
+}
+
+SHMDI_FN struct shmd_dev_amo shmdi_pe_signal_amo(const struct shmd_dev_pe_signal *signal)
+{
+	return shmd_dev_amo_of(signal->op == SHMD_DEV_SIGNAL_SET ? SHMD_DEV_AMO_SWAP : SHMD_DEV_AMO_ADD, 8, signal->value);
+}
+
+/* In place, behind everything that this caller stored. */
+SHMDI_FN void shmdi_signal_store(uint64_t *word, const struct shmd_dev_pe_signal *signal)
+{
+	struct shmd_dev_amo amo = shmdi_pe_signal_amo(signal);
+
+	if (signal->op == SHMD_DEV_SIGNAL_SET) {
+		shmdi_pes_publish64(word, signal->value);
+		return;
+	}
+#if SHMDI_CUDA
+	shmdi_pes_fence();
+#endif
+	shmdi_pes_amo_post(word, &amo);
+}
+
+SHMDI_FN int shmd_dev_signal_as(struct shmd_dev_ctx *ctx, struct shmd_dev_pe_signal signal, uint32_t pe,
+				struct shmd_dev_mode mode)
+{
+	struct shmd_dev_amo amo = shmdi_pe_signal_amo(&signal);
+
+	if (SHMDI_UNLIKELY(!shmdi_pe_signal_is_valid(&signal)))
+		return SHMD_DEV_INVALID;
+	return shmd_dev_atomic_as(ctx, signal.word, amo, pe, mode);
+}
+
+SHMDI_FN int shmd_dev_signal(struct shmd_dev_ctx *ctx, struct shmd_dev_pe_signal signal, uint32_t pe)
+{
+	return shmd_dev_signal_as(ctx, signal, pe, shmdi_ctx_mode(ctx));
+}
+
+SHMDI_FN uint64_t shmd_dev_signal_fetch(const uint64_t *word)
+{
+	return shmdi_pes_load(word, 8);
+}
+
+SHMDI_FN int shmdi_put_signal(struct shmd_dev_ctx *ctx, const struct shmd_dev_put_item *put,
+			      const struct shmd_dev_pe_signal *signal, const struct shmd_dev_mode *mode, int waits)
+{
+	struct shmdi_pe_at at, word;
+	int rc;
+
+	if (SHMDI_UNLIKELY(!shmdi_pe_signal_is_valid(signal)))
+		return SHMD_DEV_INVALID;
+	rc = shmdi_pe_find(ctx, signal->word, 8, put->pe, mode->scope, &word);
+	if (SHMDI_LIKELY(!rc))
+		rc = shmdi_pe_find(ctx, put->dest, put->bytes, put->pe, mode->scope, &at);
+	if (SHMDI_UNLIKELY(rc))
+		return rc;
+	if (SHMDI_UNLIKELY(!at.addr || !word.addr || !shmdi_atomics_in_place(ctx))) {
+		struct shmd_dev_amo amo = shmdi_pe_signal_amo(signal);
+
+		return shmdi_queue_put_signal(shmdi_move_of(ctx, mode, 0, waits), put, &at, &word, &amo);
+	}
+	shmdi_copy((void *)(uintptr_t)at.addr, put->source, put->bytes, mode->scope);
+	if (shmdi_scope_enter(mode->scope))
+		shmdi_signal_store((uint64_t *)(uintptr_t)word.addr, signal);
+	return SHMD_DEV_OK;
+}
+
+SHMDI_FN struct shmd_dev_put_item shmdi_put_item(void *dest, const void *source, uint64_t bytes, uint32_t pe)
+{
+	struct shmd_dev_put_item put;
+
+	put.dest = dest;
+	put.source = source;
+	put.bytes = bytes;
+	put.pe = pe;
+	return put;
+}
+
+SHMDI_FN int shmd_dev_put_signal_as(struct shmd_dev_ctx *ctx, struct shmd_dev_put_item put, struct shmd_dev_pe_signal signal,
+				    struct shmd_dev_mode mode)
+{
+	return shmdi_put_signal(ctx, &put, &signal, &mode, 1);
+}
+
+SHMDI_FN int shmd_dev_put_signal_nbi_as(struct shmd_dev_ctx *ctx, struct shmd_dev_put_item put,
+					struct shmd_dev_pe_signal signal, struct shmd_dev_mode mode)
+{
+	return shmdi_put_signal(ctx, &put, &signal, &mode, 0);
+}
+
+SHMDI_FN int shmd_dev_put_signal(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes,
+				 struct shmd_dev_pe_signal signal, uint32_t pe)
+{
+	return shmd_dev_put_signal_as(ctx, shmdi_put_item(dest, source, bytes, pe), signal, shmdi_ctx_mode(ctx));
+}
+
+SHMDI_FN int shmd_dev_put_signal_nbi(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes,
+				     struct shmd_dev_pe_signal signal, uint32_t pe)
+{
+	return shmd_dev_put_signal_nbi_as(ctx, shmdi_put_item(dest, source, bytes, pe), signal, shmdi_ctx_mode(ctx));
+}
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Worlds made by hand: see pe-lab.h. */
+#include "tests/dev/pe-lab.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MAX_THREADS 8u
+
+static uint8_t *map_heap(int fd)
+{
+	void *p = mmap(NULL, LAB_RANGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	ASSERT(p != MAP_FAILED);
+	return p;
+}
+
+static void map_heaps(struct pe_lab *lab)
+{
+	for (uint32_t j = 0; j < lab->n_pes; j++) {
+		int fd = memfd_create("heap", MFD_CLOEXEC);
+
+		ASSERT_GE(fd, 0);
+		ASSERT_OK(ftruncate(fd, LAB_RANGE_BYTES));
+		lab->pes[j].heap = map_heap(fd);
+		for (uint32_t i = 0; i < lab->n_pes; i++)
+			lab->pes[i].views[j] = i == j || !lab->has_views ? lab->pes[j].heap : map_heap(fd);
+		close(fd);
+	}
+}
+
+static void fill_world(struct pe_lab *lab, uint32_t me)
+{
+	struct lab_pe *pe = &lab->pes[me];
+
+	pe->world = (struct shmd_dev_world){
+		.version = SHMD_DEV_WORLD_VERSION,
+		.size_bytes = sizeof(pe->world),
+		.my_pe = me,
+		.n_pes = lab->n_pes,
+		.n_heaps = 1,
+		.pes_addr = (uintptr_t)pe->entries,
+		.world_team_addr = (uintptr_t)&pe->team,
+		.timeout_nsec = PATIENCE,
+		.health_addr = (uintptr_t)&pe->health,
+	};
+	pe->world.heap[0] = (struct shmd_dev_heap){
+		.own_addr = (uintptr_t)pe->heap,
+		.range_bytes = LAB_RANGE_BYTES,
+		.used_bytes = LAB_USED_BYTES,
+		.iova = LAB_IOVA,
+		.chunk_index_addr = (uintptr_t)lab->chunk_index,
+		.chunk_ends_addr = (uintptr_t)lab->chunk_ends,
+		.log2_granule = 16,
+	};
+	for (uint32_t j = 0; j < lab->n_pes; j++) {
+		pe->entries[j].heap_addr[0] = (uintptr_t)pe->views[j];
+		pe->entries[j].path[0] = j == me ? SHMD_PATH_SELF : SHMD_PATH_MAPPED;
+	}
+	pe->ctx.world_addr = (uintptr_t)&pe->world;
+	pe->ctx.timeout_nsec = PATIENCE;
+	pe->ctx.sharing = SHMD_SHARING_GPU;
+	pe->team = (struct shmd_dev_team){
+		.world_addr = (uintptr_t)&pe->world, .n_pes = lab->n_pes, .my_pe = me, .start = 0, .stride = 1};
+}
+
+struct pe_lab *pe_lab_new(uint32_t n_pes)
+{
+	struct pe_lab *lab = aligned_alloc(64, (sizeof(*lab) + 63) / 64 * 64);
+
+	ASSERT(lab != NULL);
+	memset(lab, 0, sizeof(*lab));
+	lab->n_pes = n_pes;
+	lab->has_views = !SHMDI_TSAN;
+	for (uint32_t i = 0; i < LAB_USED_BYTES / LAB_GRANULE; i++)
+		lab->chunk_index[i] = i >= LAB_CHUNK_BYTES / LAB_GRANULE;
+	lab->chunk_ends[0] = LAB_CHUNK_BYTES;
+	lab->chunk_ends[1] = LAB_USED_BYTES;
+	map_heaps(lab);
+	for (uint32_t i = 0; i < n_pes; i++)
+		fill_world(lab, i);
+	return lab;
+}
+
+struct pe_lab *pe_lab_free(struct pe_lab *lab)
+{
+	for (uint32_t i = 0; i < lab->n_pes; i++) {
+		for (uint32_t j = 0; j < lab->n_pes; j++) {
+			if (i == j || lab->has_views)
+				ASSERT_OK(munmap(lab->pes[i].views[j], LAB_RANGE_BYTES));
+		}
+	}
+	free(lab);
+	return NULL;
+}
+
+void pe_lab_team(struct pe_lab *lab, uint32_t id, const uint32_t *members, uint32_t n, uint32_t me, struct shmd_dev_team *ret_team)
+{
+	*ret_team = (struct shmd_dev_team){
+		.world_addr = (uintptr_t)&lab->pes[members[me]].world,
+		.members_addr = (uintptr_t)members,
+		.scratch_offset = (uint64_t)id * SHMD_DEV_TEAM_SCRATCH_BYTES,
+		.id = id,
+		.n_pes = n,
+		.my_pe = me,
+	};
+}
+
+void pe_lab_end_pe(struct pe_lab *lab, uint32_t gone)
+{
+	for (uint32_t i = 0; i < lab->n_pes; i++) {
+		struct lab_pe *pe = &lab->pes[i];
+
+		__atomic_store_n(&pe->entries[gone].path[0], SHMD_PATH_GONE, __ATOMIC_RELEASE);
+		__atomic_store_n(&pe->world.first_gone, gone, __ATOMIC_RELEASE);
+		__atomic_fetch_add(&pe->world.n_gone, 1, __ATOMIC_RELEASE);
+	}
+}
+
+void pe_lab_forgive(struct pe_lab *lab)
+{
+	for (uint32_t i = 0; i < lab->n_pes; i++) {
+		struct shmd_dev_world *world = &lab->pes[i].world;
+
+		__atomic_store_n(&world->n_gone_known, __atomic_load_n(&world->n_gone, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
+	}
+}
+
+struct runner {
+	struct lab_thread me;
+	void (*run)(const struct lab_thread *me);
+	pthread_t thread;
+};
+
+static void *run_thread(void *arg)
+{
+	struct runner *runner = (struct runner *)arg;
+
+	runner->run(&runner->me);
+	return NULL;
+}
+
+void pe_lab_run(struct pe_lab *lab, uint32_t n_threads, void (*run)(const struct lab_thread *me), void *arg)
+{
+	struct runner runners[LAB_PES * MAX_THREADS];
+	uint32_t n = lab->n_pes * n_threads;
+
+	ASSERT_LE(n_threads, MAX_THREADS);
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t pe = i / n_threads;
+
+		runners[i] = (struct runner){.run = run};
+		runners[i].me = (struct lab_thread){
+			.lab = lab, .ctx = &lab->pes[pe].ctx, .pe = pe, .thread = i % n_threads, .arg = arg};
+		ASSERT_OK(pthread_create(&runners[i].thread, NULL, run_thread, &runners[i]));
+	}
+	for (uint32_t i = 0; i < n; i++)
+		pthread_join(runners[i].thread, NULL);
+}
