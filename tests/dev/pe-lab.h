@@ -19,7 +19,7 @@
 #define LAB_TEAMS 64u
 #define LAB_GRANULE (1u << 16)
 #define LAB_SCRATCH_BYTES (LAB_TEAMS * SHMD_DEV_TEAM_SCRATCH_BYTES)
-/* Two chunks. What tests use lies behind the scratch, on both sides of the boundary. */
+/* Two chunks. The memory for tests lies behind the scratch, on both sides of the boundary. */
 #define LAB_CHUNK_BYTES (LAB_SCRATCH_BYTES + LAB_GRANULE)
 #define LAB_USED_BYTES (2 * LAB_CHUNK_BYTES)
 #define LAB_RANGE_BYTES (LAB_USED_BYTES + 2 * LAB_GRANULE)

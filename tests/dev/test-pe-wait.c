@@ -47,7 +47,7 @@ static void compare_all(struct pe_lab *lab, uint32_t bytes, uint32_t cmp, bool i
 		uint64_t a = values[i / N_VALUES], b = values[i % N_VALUES];
 		bool want = holds(a, bytes, cmp, is_signed, b);
 
-		/* What stands behind the word does not matter. */
+		/* The bytes behind the word do not matter. */
 		*word = ~a;
 		memcpy(word, &a, bytes);
 		ASSERT_EQ(shmd_dev_test(ctx, word, bytes, how, b), want ? SHMD_DEV_OK : SHMD_DEV_AGAIN);
@@ -219,7 +219,7 @@ static void expect_waits(struct pe_lab *lab, uint64_t timeout_nsec, int status)
 	ASSERT_EQ(index + n, 14u);
 	ASSERT_EQ(shmd_dev_team_sync(ctx, &lab->pes[0].team), status);
 	ASSERT_EQ(shmd_dev_team_barrier(ctx, &lab->pes[0].team), status);
-	/* What holds is reported all the same. */
+	/* A condition that holds is reported all the same. */
 	ASSERT_EQ(shmd_dev_wait_until(ctx, word, 8, SHMD_DEV_CMP_EQ, 0), SHMD_DEV_OK);
 }
 
