@@ -42,7 +42,7 @@ const struct runtime_row runtime_rows[] = {
 		 "shared object with the interface of shmd-bootstrap.h.",
 	 .aliases = {{"NVSHMEM_BOOTSTRAP", alias_bootstrap, "UID is uid, MPI is mpi, SHMEM is openshmem; PMI leaves it to the next one"},
 		     {"NVSHMEM_BOOTSTRAP_PMI", alias_bootstrap_pmi, "PMI is pmi1, PMI-2 is pmi2, PMIX is pmix"}}},
-	{"SHMD_BOOTSTRAP_TIMEOUT", RUNTIME_TYPE_TIME, FIELD(bootstrap_timeout_nsec), .def = "60s", .min = NSEC_PER_MSEC, .max = DAY,
+	{"SHMD_BOOTSTRAP_TIMEOUT", RUNTIME_TYPE_TIME, FIELD(bootstrap_timeout_nsec), .def = "1min", .min = NSEC_PER_MSEC, .max = DAY,
 	 .text = "Time limit for finding each other, and for each later exchange among all processes. After it, the error names the ranks "
 		 "that are missing."},
 	{"SHMD_BOOTSTRAP_INTERFACE", RUNTIME_TYPE_TEXT, FIELD(bootstrap_interface), .def = "", .max = RUNTIME_TEXT_BYTES - 1,
