@@ -34,7 +34,7 @@ const struct args_option args_options[N_OPTIONS] = {
 	[OPTION_VERSION] = {"--version", NULL, VALUE_NONE, NULL, "print the version; also -V"},
 	[OPTION_WATCH] = {"--watch", "[SECONDS]", VALUE_SECONDS_OPTIONAL, NULL,
 			  "repeat every SECONDS (2), until interrupted"},
-	[OPTION_ALL] = {"--all", NULL, VALUE_NONE, NULL, "include what is idle or consumed"},
+	[OPTION_ALL] = {"--all", NULL, VALUE_NONE, NULL, "include what is idle, consumed or default; also -a"},
 	[OPTION_WIDE] = {"--wide", NULL, VALUE_NONE, NULL, "show every column, however wide the tables become"},
 	[OPTION_KEYS] = {"--keys", NULL, VALUE_NONE, NULL, "show lkeys and rkeys"},
 	[OPTION_PAYLOAD] = {"--payload", NULL, VALUE_NONE, NULL, "show inline data and bytes that cannot be decoded"},
@@ -199,7 +199,7 @@ static int read_option(struct args *args, char **argv)
 {
 	size_t bytes = strcspn(argv[0], "=");
 	const char *value = argv[0][bytes] ? argv[0] + bytes + 1 : NULL;
-	int id = args_find_option(argv[0], bytes), n = 1, r;
+	int id = strcmp(argv[0], "-a") ? args_find_option(argv[0], bytes) : OPTION_ALL, n = 1, r;
 	const struct args_option *option;
 	double seconds;
 

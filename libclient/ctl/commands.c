@@ -77,7 +77,7 @@ static const char *const topology_choices[] = {"dump", NULL};
 static const char *const config_choices[] = {"import-env", NULL};
 static const char *const metrics_choices[] = {"daemon", "nics", "sessions", "qps", "mrs", NULL};
 const char *const ctl_command_names[] = {"status", "list", "stats", "monitor", "dump-queue", "kill", "drain", "port", "topology",
-					  "metrics", "config", "doctor", "help", NULL};
+					  "metrics", "config", "doctor", "info", "help", NULL};
 static const struct args_word config_word = {"ACTION", config_choices, NULL};
 static const struct args_word topology_word = {"ACTION", topology_choices, NULL};
 static const struct args_word metrics_word = {"WHAT", metrics_choices, NULL};
@@ -172,6 +172,13 @@ const struct args_command ctl_commands[] = {
 	 "stands for what cannot be read. The exit status is 1 if any check fails. No\n"
 	 "daemon has to run; root sees more.\n",
 	 OPTION_BIT(OPTION_CONFIG) | OPTION_BIT(OPTION_ROOT), 0, {NULL}, ctl_doctor, true},
+	{"info", "[--all]", "show the settings of the runtime and their sources",
+	 "Shows the options with which the library was built, and the settings of the\n"
+	 "runtime that differ from their defaults, each with the environment variable that\n"
+	 "gives it; with --all, every setting with its text. A value that is not allowed,\n"
+	 "with which no world opens, makes the exit status 1. shmd-settings(7) explains\n"
+	 "the settings. No daemon has to run.\n",
+	 OPTION_BIT(OPTION_ALL) | OPTION_BIT(OPTION_WIDE), 0, {NULL}, ctl_info, true},
 	{"help", "[COMMAND]", "explain all commands, or one",
 	 "The same as --help, or as COMMAND --help.\n",
 	 0, 0, {&command_word}, show_help, true},

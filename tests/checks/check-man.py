@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Man pages are free of warnings, those of the source tree and those that shmemd prints.
+"""Man pages are free of warnings, those of the source tree and those that programs print.
 
 With mandoc where it is, and with man (groff) where that is; at least one must be, else the check is skipped.
 """
@@ -41,16 +41,12 @@ def check_page(path, name):
             for line in complain(str(path)) if not IGNORED.search(line)]
 
 
-def check_printed(root, options):
-    problems = []
-    for page, section in (('shmemd', '8'), ('shmemd.conf', '5')):
-        text = subprocess.run([pathlib.Path(root) / options.shmemd, '--print-man', page], capture_output=True, text=True,
-                              check=True).stdout
-        with tempfile.NamedTemporaryFile('w', suffix='.' + section) as file:
-            file.write(text)
-            file.flush()
-            problems += check_page(file.name, f'shmemd --print-man {page}')
-    return problems
+def check_printed(root, command, page, section):
+    text = subprocess.run([pathlib.Path(root) / command[0], *command[1:]], capture_output=True, text=True, check=True).stdout
+    with tempfile.NamedTemporaryFile('w', suffix='.' + section) as file:
+        file.write(text)
+        file.flush()
+        return check_page(file.name, f'{page}({section})')
 
 
 def check(root, options):
@@ -58,7 +54,17 @@ def check(root, options):
     for path in checklib.our_files(root):
         if PAGE.search(path):
             problems += check_page(pathlib.Path(root) / path, path)
-    return problems + (check_printed(root, options) if options.shmemd else [])
+    if options.shmemd:
+        problems += check_printed(root, [options.shmemd, '--print-man', 'shmemd'], 'shmemd', '8')
+        problems += check_printed(root, [options.shmemd, '--print-man', 'shmemd.conf'], 'shmemd.conf', '5')
+    if options.settings_man:
+        problems += check_printed(root, [options.settings_man], 'shmd-settings', '7')
+    return problems
+
+
+def add_options(parser):
+    parser.add_argument('--shmemd', help='the program')
+    parser.add_argument('--settings-man', help='the program that prints shmd-settings(7)')
 
 
 GOOD = '''.Dd January 1, 2026
@@ -81,4 +87,4 @@ if __name__ == '__main__':
     if not any(shutil.which(tool) for tool in TOOLS):
         print('SKIP check-man: neither mandoc nor man is installed')
         sys.exit(77)
-    checklib.main(__doc__, check, PLANTED, lambda parser: parser.add_argument('--shmemd', help='the program'))
+    checklib.main(__doc__, check, PLANTED, add_options)

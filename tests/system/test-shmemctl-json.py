@@ -6,6 +6,7 @@ test-shmemctl-json.py SHMEMCTL CTL-SUBJECT PAGE MACHINE, under with-daemon.sh. D
 sessions of ctl-subject; several documents of one command count together.
 """
 import json
+import os
 import re
 import subprocess
 import sys
@@ -78,8 +79,9 @@ def check_lines(text, n_lines):
                        for line in lines if not line.startswith('{"schema_version":1,')]
 
 
-def run(shmemctl, *words, statuses=(0,)):
-    done = subprocess.run([shmemctl, '--json', *words], capture_output=True, text=True, timeout=60, check=False)
+def run(shmemctl, *words, statuses=(0,), environment=None):
+    done = subprocess.run([shmemctl, '--json', *words], capture_output=True, text=True, timeout=60, check=False,
+                          env={**os.environ, **(environment or {})})
     if done.returncode not in statuses:
         raise SystemExit(f'shmemctl {words}: {done.stdout}{done.stderr}')
     return done.stdout
@@ -129,6 +131,7 @@ def main():
         outputs['metrics'] = [run(shmemctl, 'metrics')]
         outputs['topology'] = [run(shmemctl, 'topology', '--from', machine, '--why', '0')]
         outputs['doctor'] = [run(shmemctl, 'doctor', statuses=(0, 1))]
+        outputs['info'] = [run(shmemctl, 'info', environment={'SHMD_TIMOUT': '1'})]
         # Each looks twice, a second apart.
         with ThreadPoolExecutor() as pool:
             stats = {what: pool.submit(run, shmemctl, 'stats', what) for what in ('sessions', 'qps', 'nics')}

@@ -80,9 +80,9 @@ static int load_alias(struct runtime_settings *settings, unsigned int index, con
 		r = alias->translate(value, text, sizeof(text));
 	if (r > 0)
 		return 0;
+	settings->sources[index] = alias->name;
 	if (r < 0 || runtime_value_parse(row, settings, alias->translate ? text : value) < 0)
 		return refuse_alias(row, alias, value);
-	settings->sources[index] = alias->name;
 	return 1;
 }
 
@@ -99,10 +99,8 @@ int runtime_settings_load_row(struct runtime_settings *settings, unsigned int in
 
 	set_default(settings, index);
 	if (value) {
-		if (runtime_value_parse(row, settings, value) < 0)
-			return refuse(row, row->name, value);
 		settings->sources[index] = row->name;
-		return 0;
+		return runtime_value_parse(row, settings, value) < 0 ? refuse(row, row->name, value) : 0;
 	}
 	for (const struct runtime_alias *alias = row->aliases; alias->name; alias++) {
 		int r = load_alias(settings, index, alias, env);

@@ -219,7 +219,7 @@ void runtime_value_allowed(const struct runtime_row *row, char *buf, size_t size
 
 /* ---- one row: settings.c ------------------------------------------------------------------------------------------- */
 
-/* The row's value of the environment, or its default. -EINVAL and the error text; the value is then the default. */
+/* The row's value of the environment, or its default. -EINVAL and the error text; then the value is the default, and the source the variable. */
 int runtime_settings_load_row(struct runtime_settings *settings, unsigned int row, const struct runtime_env *env);
 void runtime_settings_info(const struct runtime_settings *settings, unsigned int row, struct runtime_setting_info *ret);
 

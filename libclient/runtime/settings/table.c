@@ -29,6 +29,8 @@ const struct runtime_launcher_variable runtime_launcher_variables[] = {
 	{"SHMD_UID", "The unique id by which the processes of the job find each other."},
 	{"SHMD_UID_FILE", "A file with the unique id, in place of SHMD_UID."},
 	{"SHMD_SECRET", "A random text for the secret of a job that torchrun starts."},
+	{"SHMD_UID_FILE", "The path of a file that has it, instead of SHMD_UID."},
+	{"SHMD_SECRET", "A secret of the job beside those that torchrun's variables give, for links among its processes."},
 	{"SHMD_NODE_RANK", "The rank of this process among those of the job on this node."},
 	{"SHMD_NODE_SIZE", "The number of processes of the job on this node."},
 	{"SHMD_JOB", "The name of the job, for the log."},
@@ -42,7 +44,7 @@ const struct runtime_row runtime_rows[] = {
 		 "shared object with the interface of shmd-bootstrap.h.",
 	 .aliases = {{"NVSHMEM_BOOTSTRAP", alias_bootstrap, "UID is uid, MPI is mpi, SHMEM is openshmem; PMI leaves it to the next one"},
 		     {"NVSHMEM_BOOTSTRAP_PMI", alias_bootstrap_pmi, "PMI is pmi1, PMI-2 is pmi2, PMIX is pmix"}}},
-	{"SHMD_BOOTSTRAP_TIMEOUT", RUNTIME_TYPE_TIME, FIELD(bootstrap_timeout_nsec), .def = "60s", .min = NSEC_PER_MSEC, .max = DAY,
+	{"SHMD_BOOTSTRAP_TIMEOUT", RUNTIME_TYPE_TIME, FIELD(bootstrap_timeout_nsec), .def = "1min", .min = NSEC_PER_MSEC, .max = DAY,
 	 .text = "Time limit for finding each other, and for each later exchange among all processes. After it, the error names the ranks "
 		 "that are missing."},
 	{"SHMD_BOOTSTRAP_INTERFACE", RUNTIME_TYPE_TEXT, FIELD(bootstrap_interface), .def = "", .max = RUNTIME_TEXT_BYTES - 1,

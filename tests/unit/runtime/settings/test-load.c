@@ -279,7 +279,7 @@ TEST(unknown_names_are_reported_with_what_was_meant)
 
 TEST(what_a_launcher_sets_is_known)
 {
-	static const char *const list[] = {"SHMD_RANK=0", "SHMD_SIZE=2", "SHMD_UID=x", "SHMD_NODE_RANK=0", "SHMD_NODE_SIZE=2", "SHMD_JOB=7",
+	static const char *const list[] = {"SHMD_RANK=0", "SHMD_SIZE=2", "SHMD_UID=x", "SHMD_UID_FILE=x", "SHMD_SECRET=x", "SHMD_NODE_RANK=0", "SHMD_NODE_SIZE=2", "SHMD_JOB=7",
 					   "SHMD_UID_FILE=f", "SHMD_SECRET=s", NULL};
 	struct runtime_env env = {list};
 	struct said said = {0};
