@@ -295,9 +295,7 @@ int heap_release(struct heap *heap, uint64_t offset)
 
 	if (offset == HEAP_NONE)
 		return 0;
-	r = heap_check_live(heap, offset);
-	if (r >= 0)
-		r = heap_slot_at(heap, offset, &slot);
+	r = heap_live_slot(heap, offset, &slot);
 	if (r < 0)
 		return r;
 	block = &heap->blocks[slot];

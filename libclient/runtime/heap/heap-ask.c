@@ -63,15 +63,25 @@ int heap_slot_at(const struct heap *heap, uint64_t offset, uint32_t *ret_slot)
 	return 0;
 }
 
-int heap_check_live(const struct heap *heap, uint64_t offset)
+int heap_live_slot(const struct heap *heap, uint64_t offset, uint32_t *ret_slot)
 {
 	char text[HEAP_TEXT_BYTES];
 	uint32_t slot;
 	int r = heap_slot_at(heap, offset, &slot);
 
-	if (r >= 0 && heap->blocks[slot].is_marked)
+	if (r < 0)
+		return r;
+	if (heap->blocks[slot].is_marked)
 		return shmd_error_set(-EINVAL, "this PE has freed %s already", heap_block_text(&heap->blocks[slot], text));
-	return r;
+	*ret_slot = slot;
+	return 0;
+}
+
+int heap_check_live(const struct heap *heap, uint64_t offset)
+{
+	uint32_t slot;
+
+	return heap_live_slot(heap, offset, &slot);
 }
 
 int heap_chunk_needed(const struct heap *heap, const struct heap_request *request, uint64_t offset, uint64_t *ret_bytes)

@@ -90,6 +90,8 @@ bool heap_block_resize(struct heap *heap, uint32_t slot, uint64_t bytes);
 
 /* The allocation that starts at offset; -EINVAL with a sentence. */
 int heap_slot_at(const struct heap *heap, uint64_t offset, uint32_t *ret_slot);
+/* And is not freed here; likewise. */
+int heap_live_slot(const struct heap *heap, uint64_t offset, uint32_t *ret_slot);
 
 #define HEAP_TEXT_BYTES 160
 /* "allocation 7 (4096 bytes at offset 0x1000, halo.c:17)". Returns text. */

@@ -411,6 +411,45 @@ TEST(chunks_that_do_not_fit_into_the_ranges_are_refused)
 	heap_map_free(map);
 }
 
+/* In the VmFlags of /proc/self/smaps, if there is such a line. */
+static bool has_flag(const void *of, const char *flag, bool *ret_is_known)
+{
+	unsigned long long start, end;
+	bool is_inside = false, has = false;
+	FILE *smaps = fopen("/proc/self/smaps", "re");
+	char line[512];
+
+	ASSERT(smaps);
+	*ret_is_known = false;
+	while (fgets(line, sizeof(line), smaps)) {
+		if (sscanf(line, "%llx-%llx ", &start, &end) == 2)
+			is_inside = start <= (uintptr_t)of && (uintptr_t)of < end;
+		if (!is_inside || strncmp(line, "VmFlags:", 8))
+			continue;
+		*ret_is_known = true;
+		has = strstr(line, flag);
+	}
+	fclose(smaps);
+	return has;
+}
+
+/* Or a node's dump has the heap of every PE in the dump of every PE. */
+TEST(dumps_have_the_heap_of_their_own_pe_and_no_other)
+{
+	struct heap_map *map = map_of(3, 1);
+	int fd = memory_of(3, CHUNK);
+	bool is_known;
+
+	ASSERT_OK(heap_map_chunk(map, fd, 0, CHUNK));
+	has_flag(at(map, 1, 0), " dd", &is_known);
+	if (!is_known)
+		test_skip("the kernel shows no flags of mappings");
+	for (uint32_t pe = 0; pe < 3; pe++)
+		ASSERT_EQ(has_flag(at(map, pe, 0), " dd", &is_known), pe != 1);
+	close(fd);
+	heap_map_free(map);
+}
+
 TEST(descriptors_that_are_no_sealed_memory_of_the_right_size_are_refused)
 {
 	struct heap_map *map = map_of(2, 0);
