@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Environment variables: those in the man page shmemd(8) are those that the daemon's source asks for, by getenv() or by a function that hands its parameter on to it.
+
+Variables SHMD_* that the runtime and shmemctl name are in the table of the runtime's settings, else it warns users about them.
 """
 import pathlib
 import re
@@ -9,6 +11,8 @@ import checklib
 from checklib import Planted
 
 TABLE = 'daemon/settings/shmemd.8.in'
+SETTINGS = 'libclient/runtime/settings/table.c'
+SETTING = re.compile(r'"(SHMD_[A-Z][A-Z0-9_]*)=?"')
 ROWS = re.compile(r'^\.SH ENVIRONMENT\n(.*?)(?=^\.SH |\Z)', re.S | re.M)
 ROW = re.compile(r'^\.TP\n\\fB([A-Z0-9_, ]+)\\fR$', re.M)
 GETENV = r'\b(?:secure_)?getenv'
@@ -40,6 +44,15 @@ def asked(text, macros):
     return names
 
 
+def unknown_settings(root):
+    there = checklib.read(root, SETTINGS) if (pathlib.Path(root) / SETTINGS).exists() else ''
+    known = {name for name in SETTING.findall(there)}
+    for path in checklib.our_files(root):
+        if re.match(r'libclient/(runtime|ctl)/.*\.c$', path) and path != SETTINGS:
+            for name in sorted(set(SETTING.findall(checklib.read(root, path))) - known):
+                yield f'{path}:1: names {name}, which {SETTINGS} does not have'
+
+
 def check(root, options):
     paths = [path for path in checklib.our_files(root) if re.match(r'(daemon|proto)/.*\.[ch]$', path)]
     texts = {path: checklib.read(root, path) for path in paths}
@@ -57,7 +70,7 @@ def check(root, options):
     problems += [f'{path}:1: asks for {name}, which {TABLE} does not tell of' for name, path in sorted(found.items())
                  if name not in told]
     problems += [f'{TABLE}:1: tells of {name}, for which nobody asks' for name in sorted(set(told)) if name not in found]
-    return problems
+    return problems + list(unknown_settings(root))
 
 
 TEXT = '.SH ENVIRONMENT\n%s.SH FILES\n.TP\n\\fBNO_VARIABLE\\fR\nx\n'
@@ -94,6 +107,10 @@ PLANTED = [
     Planted('not asked for', {TABLE: TEXT % (A + B), 'daemon/x.c': CODE.replace('number("LISTEN_B", 2)', 'f()'), **HEAD},
             'tells of LISTEN_B, for which'),
     Planted('told twice', {TABLE: TEXT % (A + A + B), 'daemon/x.c': CODE, **HEAD}, 'SHMEMD_A stands there twice'),
+    Planted('settings that there are', {TABLE: TEXT % (A + B), 'daemon/x.c': CODE, **HEAD, SETTINGS: '{"SHMD_A", 1}, {"SHMD_B", 2},',
+                                        'libclient/runtime/boot/x.c': 'get("SHMD_A"); put("SHMD_B="); put("SHMD_"); put("SHMD_C is not");'}, None),
+    Planted('a setting that there is not', {TABLE: TEXT % (A + B), 'daemon/x.c': CODE, **HEAD, SETTINGS: '{"SHMD_A", 1},',
+                                            'libclient/runtime/boot/x.c': 'get("SHMD_A"); put("SHMD_B=");'}, 'x.c:1: names SHMD_B, which'),
     Planted('no table', {TABLE: '', 'daemon/x.c': CODE, **HEAD}, 'has no table'),
 ]
 

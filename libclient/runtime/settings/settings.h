@@ -113,6 +113,7 @@ struct runtime_settings {
 	uint8_t log_levels[RUNTIME_N_SUBSYSTEMS]; /* enum runtime_log_level */
 	char log_file[RUNTIME_TEXT_BYTES]; /* "": stderr */
 	bool nvtx;
+	char nvtx_library[RUNTIME_TEXT_BYTES]; /* "": nvtx.h has the names */
 	bool info;
 	bool version;
 	char socket[RUNTIME_TEXT_BYTES]; /* "": the client library's default */

@@ -104,6 +104,9 @@ const struct runtime_row runtime_rows[] = {
 	{"SHMD_NVTX", RUNTIME_TYPE_BOOL, FIELD(nvtx), .def = "off",
 	 .text = "Ranges for NVIDIA's profilers around calls of the runtime, where the NVTX library is found.",
 	 .aliases = {{"NVSHMEM_NVTX", alias_nvtx, "any group of ranges is on"}}},
+	{"SHMD_NVTX_LIBRARY", RUNTIME_TYPE_TEXT, FIELD(nvtx_library), .def = "", .max = RUNTIME_TEXT_BYTES - 1,
+	 .text = "Path of the NVTX library. Empty is libnvToolsExt.so.1 or libnvtx3interop.so.1. A profiler that runs the program goes before "
+		 "it."},
 	{"SHMD_INFO", RUNTIME_TYPE_BOOL, FIELD(info), .def = "off",
 	 .text = "PE 0 prints all settings to stderr when the first world opens.",
 	 .aliases = {{"NVSHMEM_INFO", alias_bool, NULL}, {"SHMEM_INFO", alias_bool, NULL}}},
