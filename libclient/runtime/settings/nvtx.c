@@ -85,7 +85,7 @@ static bool take(const char *path, nvtx_fn push, nvtx_fn pop)
 	return true;
 }
 
-/* What a profiler keeps in its library stays loaded, also after a failure: it may have begun threads. */
+/* The library of a profiler stays loaded, also after a failure: it may have begun threads. */
 static bool inject(const char *path)
 {
 	void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
