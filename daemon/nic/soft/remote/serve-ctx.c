@@ -63,7 +63,7 @@ static void tell_ctx(const struct serve_ctx *of, struct serve_answer *answer)
 		.ctx = serve_id(of),
 		.pdn = ctx->pdn,
 		.register_offset = ctx->base.doorbell.register_offset,
-		.is_down = soft_port_is_down(ctx->nic->port),
+		.is_down = soft_port_is_down(ctx->nic->port) || __atomic_load_n(&ctx->nic->was_down, __ATOMIC_RELAXED),
 		.past = ctx->past,
 	};
 	struct nic_saved_fds saved;
