@@ -33,6 +33,7 @@ struct soft_fabric *soft_fabric_new(void)
 	}
 	fabric->refs = 1;
 	fabric->want_fd = -1;
+	fabric->import_nsec = SOFT_IMPORT_NSEC;
 	pthread_mutex_init(&fabric->lock, NULL);
 	return fabric;
 }

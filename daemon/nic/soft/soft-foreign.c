@@ -335,7 +335,7 @@ void soft_foreign_prepare(struct soft_exec *exec, const struct nic_addr *peer)
 	soft_port_unref(port);
 }
 
-/* What this executor wanted from another process, if it still does. */
+/* A channel that this executor wanted to another process, if it still does. */
 static void take_wanted(struct soft_exec *exec, const struct soft_lane *lane, struct soft_end *come)
 {
 	struct soft_end *end = lane ? find_end(exec, lane, true) : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the executors of a fabric share with one another, in memory that several processes may map.
+ * The executors of a fabric share this with one another, in memory that several processes may map.
  *
  * The table (struct soft_shared) says who is where: ports, numbers, users. It has one writer, the process that probed the NICs. If
  * executors are elsewhere that is the daemon; the memfd is sealed, and the processes of the executors read it. The state of an executor's
@@ -22,7 +22,7 @@
 #define SOFT_UID_SEVERAL UINT32_MAX /* nobody has this uid */
 #define SOFT_NUMBER_SLOTS 65536u
 
-/* Who is at a place for an executor, which serves one after the other. */
+/* A place for one executor after the other, and the one that has it. */
 struct soft_shared_owner {
 	uint32_t uid; /* whose contexts it serves, or SOFT_UID_SEVERAL */
 	uint32_t epoch; /* executors that have begun here */
@@ -76,7 +76,7 @@ struct soft_shared *soft_shared_unmap(struct soft_shared *shared);
 
 /* The memfd of a part, which this process need not map. */
 int soft_part_memfd(int *ret_fd);
-/* Of this process, or of another: that one is only read. -EBADF. */
+/* The part of this process, or another's, which is only read. -EBADF. */
 int soft_part_map(int fd, bool is_own, struct soft_shared_part **ret_part);
 struct soft_shared_part *soft_part_unmap(struct soft_shared_part *part);
 

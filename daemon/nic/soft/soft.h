@@ -139,6 +139,7 @@ struct soft_fabric {
 	struct soft_shared_part *parts[SOFT_MAX_EXECS]; /* atomic, owned: of this process and others, as far as they are known */
 	struct list *wants; /* atomic stack of struct soft_want */
 	int want_fd; /* owned eventfd: there are some */
+	uint64_t import_nsec; /* else: how long imports may still wait for processes of a former daemon; under lock */
 	pthread_mutex_t lock;
 	struct soft_port *ports[SOFT_MAX_NICS]; /* under lock, by NIC; not owned: a port leaves before it is freed */
 	struct list *over; /* atomic stack: ends of channels that nobody uses, to be unmapped by who may wait for that */
@@ -148,7 +149,7 @@ struct soft_fabric {
 
 /* NULL: no memory. */
 struct soft_fabric *soft_fabric_new(void);
-/* Of another process, whose table and whose memory for this one's state are borrowed. -EBADF, -ENOMEM, -EMFILE. */
+/* A view of another process's: the descriptors of its table, and of the part for this one, are borrowed. -EBADF, -ENOMEM, -EMFILE. */
 int soft_fabric_new_view(int table_fd, int part_fd, unsigned int own_exec, struct soft_fabric **ret_fabric);
 static inline bool soft_fabric_is_view(const struct soft_fabric *fabric)
 {
@@ -181,7 +182,7 @@ int soft_port_lane(struct soft_port *port, unsigned int exec, struct soft_lane *
 struct soft_lane *soft_port_find_lane(struct soft_port *port, uint32_t qpn);
 /* The same by the executor's number. */
 struct soft_lane *soft_port_exec_lane(struct soft_port *port, unsigned int exec);
-/* What is known of its thread; NULL: nothing yet. */
+/* The state of its thread; NULL: it is not known yet. */
 const struct soft_shared_lane *soft_lane_thread(const struct soft_fabric *fabric, const struct soft_lane *lane);
 static inline bool soft_lane_is_remote(const struct soft_lane *lane)
 {
@@ -530,6 +531,13 @@ int soft_port_set(struct nic *nic, enum nic_port_state state);
 bool soft_port_is_down(const struct soft_port *port);
 /* Data thread: frees every packet that waits for the engine. */
 void soft_thread_drop_packets(struct soft_exec *exec);
+
+/* ---- the lock of a saved context (soft-lock.c) -------------------------------------------------------------------- */
+
+#define SOFT_IMPORT_NSEC 2000000000u /* that imports of a process, or of all threads, wait for the processes of a former daemon */
+
+/* A description of `fd` of its own, locked for writing: at most nsec until nobody else has it. -EBUSY, -EBADF. */
+int soft_lock_take(int fd, uint64_t nsec, int *ret_fd);
 
 /* ---- contexts (soft-ctx.c) ---------------------------------------------------------------------------------------- */
 

@@ -307,7 +307,7 @@ static uint32_t fail_syndrome(struct client *c)
 	return client_cqe_syndrome(&cqe);
 }
 
-/* What is sent to a process that has died is lost; the user's next process is reached at once, by a new channel. */
+/* Packets to a process that has died are lost; the user's next process is reached at once, by a new channel. */
 TEST(a_peer_whose_process_dies_is_unreachable_and_its_next_one_is_reached)
 {
 	struct nic_qp_params quick = client_params;
@@ -691,6 +691,42 @@ TEST(a_context_goes_on_in_the_process_of_the_next_daemon)
 	nic_imported_deinit(&imported);
 	left_deinit(&left);
 	rig_close(&rig);
+}
+
+static void go_on_elsewhere(bool is_to_threads)
+{
+	struct nic_imported imported = {0};
+	struct left left;
+	struct client c;
+	struct rig rig;
+
+	(is_to_threads ? rig_open_remote : rig_open)(&rig, 1, NULL);
+	open_kept(&c, rig.nic[0]);
+	leave(&c, 0, &left);
+	forget(&c);
+	rig_close(&rig);
+	(is_to_threads ? rig_open : rig_open_remote)(&rig, 1, NULL);
+	if (is_to_threads) {
+		set_lock(left.fds.fds[LEDGER], F_WRLCK);
+		ASSERT_ERR(import(rig.nic[0], &c, &left, &imported), EBUSY);
+		set_lock(left.fds.fds[LEDGER], F_UNLCK);
+	}
+	ASSERT_OK(import(rig.nic[0], &c, &left, &imported));
+	go_on(&c, &rig, &imported);
+	client_close(&c);
+	nic_imported_deinit(&imported);
+	left_deinit(&left);
+	rig_close(&rig);
+}
+
+TEST(a_context_goes_on_in_threads_once_its_process_has_died)
+{
+	go_on_elsewhere(true);
+}
+
+TEST(a_context_of_threads_goes_on_in_a_process)
+{
+	go_on_elsewhere(false);
 }
 
 /* Its first descriptors are in the process by then. */

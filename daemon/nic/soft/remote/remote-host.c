@@ -21,7 +21,6 @@
 
 #define START_NSEC (10 * NSEC_PER_SEC)
 #define RETRY_NSEC (2 * NSEC_PER_MSEC)
-#define IMPORT_NSEC (2 * NSEC_PER_SEC)
 
 /* ---- start ------------------------------------------------------------------------------------------------------------------ */
 
@@ -143,7 +142,7 @@ static struct remote_host *host_new(struct remote *all, uint32_t uid)
 	host->peers_theirs = peers[1];
 	host->uid = uid;
 	host->refs = 1;
-	host->import_nsec = IMPORT_NSEC;
+	host->import_nsec = SOFT_IMPORT_NSEC;
 	remote_channel_init(&host->works, -1);
 	remote_channel_init(&host->asks, fds[0]);
 	host->asks_theirs = fds[1];

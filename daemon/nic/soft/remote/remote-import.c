@@ -91,7 +91,7 @@ static int take_mrs(struct remote_ctx *ctx, struct remote_reader *reader, uint32
 			break;
 		r = remote_mr_add(ctx, &told.attr, told.object, told.key, &mr);
 		if (r < 0)
-			__atomic_sub_fetch(&ctx->nic->n_mrs, 1, __ATOMIC_RELAXED);
+			remote_mr_uncount(ctx->nic);
 	}
 	return r;
 }
@@ -217,7 +217,7 @@ static int take_record(struct remote_nic *nic, const struct remote_host *host, s
 		r = soft_fabric_adopt(soft_nic(nic->face)->fabric, record->n_ports, (const uint8_t(*)[16])record->gids);
 	for (; r == 0 && n < record->n_batches; n += r == 0)
 		r = remote_numbers_reserve(nic, host, &record->batches[n].layout);
-	/* Those that are not ours are not dropped later. */
+	/* The caller drops only numbers that were taken here. */
 	for (; r < 0 && n < record->n_batches; n++)
 		nic_layout_deinit(&record->batches[n].layout);
 	return r;

@@ -13,27 +13,6 @@
 
 /* ---- regions ---------------------------------------------------------------------------------------------------------------- */
 
-static void uncount(struct remote_nic *nic)
-{
-	__atomic_sub_fetch(&nic->n_mrs, 1, __ATOMIC_RELAXED);
-}
-
-/* The limit is the NIC's, whichever hosts have them. */
-int remote_mr_count(struct remote_nic *nic)
-{
-	if (__atomic_add_fetch(&nic->n_mrs, 1, __ATOMIC_RELAXED) <= SOFT_MAX_MRS)
-		return 0;
-	uncount(nic);
-	return -ENOSPC;
-}
-
-void remote_mr_free(struct remote_mr *mr)
-{
-	uncount(remote_ctx(mr->base.ctx)->nic);
-	list_del(&mr->base.link);
-	free(mr);
-}
-
 /* It is counted already. */
 int remote_mr_add(struct remote_ctx *ctx, const struct nic_mr_attr *attr, uint64_t id, uint32_t key, struct nic_mr **ret_mr)
 {
@@ -73,13 +52,13 @@ int remote_mr_reg(struct nic_ctx *base, const struct nic_mr_attr *attr, struct n
 		return r;
 	r = remote_ctx_call(ctx, &request, &answer);
 	if (r < 0) {
-		uncount(ctx->nic);
+		remote_mr_uncount(ctx->nic);
 		return r;
 	}
 	r = remote_mr_add(ctx, attr, answer.head.object, answer.head.number, ret_mr);
 	if (r < 0) {
 		dereg(ctx, answer.head.object);
-		uncount(ctx->nic);
+		remote_mr_uncount(ctx->nic);
 	}
 	remote_packet_deinit(&answer);
 	return r;
@@ -98,51 +77,6 @@ struct nic_mr *remote_mr_dereg(struct nic_mr *base)
 }
 
 /* ---- batches ---------------------------------------------------------------------------------------------------------------- */
-
-static void drop(const struct remote_nic *nic, const struct remote_host *host, const struct nic_layout *layout, uint32_t n_cqs,
-		 uint32_t n_qps)
-{
-	for (uint32_t i = 0; i < n_cqs; i++)
-		soft_shared_number_dealloc(&remote_port(nic)->cqns, host->seat, layout->cqs[i].cqn);
-	for (uint32_t i = 0; i < n_qps; i++)
-		soft_shared_number_dealloc(&remote_port(nic)->qpns, host->seat, layout->qps[i].qpn);
-}
-
-void remote_numbers_drop(const struct remote_nic *nic, const struct remote_host *host, const struct nic_layout *layout)
-{
-	drop(nic, host, layout, layout->n_cqs, layout->n_qps);
-}
-
-/* The table is written here alone, so no host takes numbers, or packets, that are another's. */
-int remote_numbers_take(const struct remote_ctx *ctx, struct nic_layout *layout)
-{
-	struct soft_shared_port *port = remote_port(ctx->nic);
-	uint32_t n_cqs = 0, n_qps = 0;
-	int r = 0;
-
-	for (; r == 0 && n_cqs < layout->n_cqs; n_cqs += r == 0)
-		r = soft_shared_number_alloc(&port->cqns, ctx->host->seat, &layout->cqs[n_cqs].cqn);
-	for (; r == 0 && n_qps < layout->n_qps; n_qps += r == 0)
-		r = soft_shared_number_alloc(&port->qpns, ctx->host->seat, &layout->qps[n_qps].qpn);
-	if (r < 0)
-		drop(ctx->nic, ctx->host, layout, n_cqs, n_qps);
-	return r;
-}
-
-int remote_numbers_reserve(const struct remote_nic *nic, const struct remote_host *host, const struct nic_layout *layout)
-{
-	struct soft_shared_port *port = remote_port(nic);
-	uint32_t n_cqs = 0, n_qps = 0;
-	int r = 0;
-
-	for (; r == 0 && n_cqs < layout->n_cqs; n_cqs += r == 0)
-		r = soft_shared_number_reserve(&port->cqns, host->seat, layout->cqs[n_cqs].cqn);
-	for (; r == 0 && n_qps < layout->n_qps; n_qps += r == 0)
-		r = soft_shared_number_reserve(&port->qpns, host->seat, layout->qps[n_qps].qpn);
-	if (r < 0)
-		drop(nic, host, layout, n_cqs, n_qps);
-	return r == -EEXIST ? -EINVAL : r;
-}
 
 /* False: the host says what cannot be. */
 static bool take_numbers(struct nic_layout *layout, const struct nic_layout *told)
@@ -251,16 +185,6 @@ int remote_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem, 
 	else
 		remote_numbers_drop(ctx->nic, ctx->host, &complete);
 	return r;
-}
-
-void remote_queues_free(struct remote_queues *queues)
-{
-	const struct remote_ctx *ctx = remote_ctx(queues->base.ctx);
-
-	remote_numbers_drop(ctx->nic, ctx->host, &queues->base.layout);
-	list_del(&queues->base.link);
-	nic_layout_deinit(&queues->base.layout);
-	free(queues);
 }
 
 /* -ENODEV: it is gone already. */

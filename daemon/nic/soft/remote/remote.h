@@ -217,7 +217,9 @@ struct remote_ctx *remote_ctx_free(struct remote_ctx *ctx);
 
 int remote_mr_reg(struct nic_ctx *ctx, const struct nic_mr_attr *attr, struct nic_mr **ret_mr);
 struct nic_mr *remote_mr_dereg(struct nic_mr *mr);
+/* remote-numbers.c */
 int remote_mr_count(struct remote_nic *nic); /* one more: -ENOSPC */
+void remote_mr_uncount(struct remote_nic *nic);
 void remote_mr_free(struct remote_mr *mr);
 void remote_queues_free(struct remote_queues *queues);
 int remote_mr_add(struct remote_ctx *ctx, const struct nic_mr_attr *attr, uint64_t id, uint32_t key, struct nic_mr **ret_mr);

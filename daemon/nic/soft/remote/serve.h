@@ -69,8 +69,6 @@ int serve_fds(struct serve *serve, struct remote_packet *request);
 void serve_fds_drop(struct serve *serve);
 /* The context is new: into the list, and into the answer. Closes it on failure. `lock_fd` is taken. */
 int serve_ctx_add(struct serve *serve, struct nic_ctx *ctx, int lock_fd, struct serve_answer *answer);
-/* A description of `fd` of its own, locked for writing: at most nsec until nobody else has it. -EBUSY, -EBADF. */
-int serve_lock(int fd, uint64_t nsec, int *ret_fd);
 /* On the first thread: the same for questions. */
 int serve_ask(struct serve *serve, struct remote_packet *request, struct serve_answer *answer);
 
