@@ -8,7 +8,6 @@
 #include "daemon/nic/soft/soft.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "proto/base/cleanup.h"
 
@@ -69,21 +68,22 @@ static void bind(struct soft_end *end, struct soft_channel *channel)
 	end->channel = channel;
 }
 
-/* Nothing has room, and nothing comes. */
+/* Nothing has room, and nothing comes. Positions there never change, and nobody reads the rest. */
+static struct soft_shared_way nowhere;
+
 static void bind_nowhere(struct soft_end *end)
 {
-	end->out = (struct soft_writer){.way = &end->nowhere, .head = SOFT_WAY_BYTES};
-	end->in.way = &end->nowhere;
+	end->out = (struct soft_writer){.way = &nowhere, .head = SOFT_WAY_BYTES};
+	end->in.way = &nowhere;
 }
 
 /* channel NULL: there is none yet. */
 static struct soft_end *end_new(struct soft_fabric *fabric, struct soft_channel *channel, bool is_opener)
 {
-	_cleanup_(end_freep) struct soft_end *end = aligned_alloc(_Alignof(struct soft_end), sizeof(*end));
+	_cleanup_(end_freep) struct soft_end *end = calloc(1, sizeof(*end));
 
 	if (!end)
 		return NULL;
-	memset(end, 0, sizeof(*end));
 	end->wake_fds[0] = end->wake_fds[1] = -1;
 	end->packets = engine_packets_new(SOFT_MAX_RECORDS);
 	if (!end->packets)

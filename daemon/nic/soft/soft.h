@@ -222,7 +222,6 @@ struct soft_end {
 	bool is_remote; /* the peer is in another process; then: */
 	int wake_fds[2]; /* owned eventfds: of this side, watched edge-triggered and never read, and of the peer; -1: none */
 	struct soft_shared_bell *bells[2]; /* of this side, and of the peer */
-	struct soft_shared_way nowhere; /* without a channel: full, and empty */
 	uint16_t port_id, exec_id; /* the peer's */
 	uint32_t epoch; /* the peer's, when it was opened */
 	struct soft_port *port; /* owned reference, the peer's; NULL: not taken yet */
