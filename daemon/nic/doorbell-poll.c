@@ -210,11 +210,17 @@ void doorbell_poll_init(struct doorbell_poll *poll, const struct doorbell_poll_a
 	list_init(&poll->pages);
 }
 
-static int watch(struct doorbell_poll *poll, int fd)
+int doorbell_poll_watch(struct doorbell_poll *poll, int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
 
 	return epoll_ctl(poll->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
+}
+
+void doorbell_poll_unwatch(struct doorbell_poll *poll, int fd)
+{
+	if (poll->epoll_fd >= 0)
+		epoll_ctl(poll->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
 int doorbell_poll_start(struct doorbell_poll *poll, const char *name)
@@ -222,7 +228,7 @@ int doorbell_poll_start(struct doorbell_poll *poll, const char *name)
 	int r;
 
 	poll->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	r = poll->epoll_fd < 0 ? -errno : watch(poll, poll->attr.wake_fd);
+	r = poll->epoll_fd < 0 ? -errno : doorbell_poll_watch(poll, poll->attr.wake_fd);
 	if (r == 0)
 		r = thread_start(&poll->thread, 0, name, poll_main, poll);
 	poll->has_thread = r == 0;
@@ -299,7 +305,7 @@ void doorbell_page_deinit(struct doorbell_page *page)
 
 int doorbell_page_attach(struct doorbell_page *page)
 {
-	int r = watch(page->poll, page->wake_fd);
+	int r = doorbell_poll_watch(page->poll, page->wake_fd);
 
 	if (r == 0)
 		list_add_tail(&page->poll->pages, &page->link);
@@ -311,7 +317,7 @@ void doorbell_page_detach(struct doorbell_page *page)
 {
 	if (list_empty(&page->link))
 		return;
-	epoll_ctl(page->poll->epoll_fd, EPOLL_CTL_DEL, page->wake_fd, NULL);
+	doorbell_poll_unwatch(page->poll, page->wake_fd);
 	list_del(&page->link);
 }
 

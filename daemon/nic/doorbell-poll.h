@@ -122,6 +122,9 @@ int doorbell_poll_start(struct doorbell_poll *poll, const char *name);
 void doorbell_poll_stop(struct doorbell_poll *poll);
 /* Looks at the word of every page, and at some queues of those that were rung. Returns whether there was anything. */
 bool doorbell_poll_look(struct doorbell_poll *poll);
+/* Its thread: an eventfd that somebody else has, too, wakes it from now on; or does not any more. */
+int doorbell_poll_watch(struct doorbell_poll *poll, int fd);
+void doorbell_poll_unwatch(struct doorbell_poll *poll, int fd);
 /* Any thread: wakes who sleeps with this eventfd. */
 void doorbell_wake(int wake_fd);
 

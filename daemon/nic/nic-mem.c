@@ -29,8 +29,13 @@ static int make_memfd(const char *name, uint64_t bytes, int *ret_fd)
 
 int nic_queue_memfd(uint64_t bytes, int *ret_fd)
 {
+	return nic_memfd_new("shmemd-queues", bytes, ret_fd);
+}
+
+int nic_memfd_new(const char *name, uint64_t bytes, int *ret_fd)
+{
 	_cleanup_close_ int fd = -1;
-	int r = make_memfd("shmemd-queues", bytes, &fd);
+	int r = make_memfd(name, bytes, &fd);
 
 	if (r < 0)
 		return r;
@@ -40,14 +45,30 @@ int nic_queue_memfd(uint64_t bytes, int *ret_fd)
 	return 0;
 }
 
-static int map_all(int fd, size_t bytes, void **ret_map)
+static int map_as(int fd, size_t bytes, int prot, void **ret_map)
 {
-	void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *map = mmap(NULL, bytes, prot, MAP_SHARED, fd, 0);
 
 	if (map == MAP_FAILED)
 		return -errno;
 	*ret_map = map;
 	return 0;
+}
+
+static int map_all(int fd, size_t bytes, void **ret_map)
+{
+	return map_as(fd, bytes, PROT_READ | PROT_WRITE, ret_map);
+}
+
+int nic_mem_view(int fd, size_t bytes, bool writable, void **ret_map)
+{
+	uint64_t size;
+	int r;
+
+	if (nic_memfd_check(fd, &size) < 0 || size != bytes)
+		return -EBADF;
+	r = map_as(fd, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, ret_map);
+	return r == -EACCES || r == -EPERM ? -EBADF : r;
 }
 
 /* Seals against writing come behind the mapping that goes on to write. */

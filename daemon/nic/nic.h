@@ -276,6 +276,9 @@ int nic_queue_memfd(uint64_t bytes, int *ret_fd);
 int nic_mem_create(const char *name, size_t bytes, int seals, int *ret_fd, void **ret_map);
 /* Maps all of such memory that a former process made, and duplicates `fd`. -EBADF wrong kind or size; as above. */
 int nic_mem_adopt(int fd, size_t bytes, int *ret_fd, void **ret_map);
+/* Such memory without a mapping here; and a mapping of it without a descriptor. -EBADF wrong kind or size; as above. */
+int nic_memfd_new(const char *name, uint64_t bytes, int *ret_fd);
+int nic_mem_view(int fd, size_t bytes, bool writable, void **ret_map);
 /* May a backend map it? Returns its size. -EBADF not a memfd of ordinary pages, -EPERM not sealed against shrinking. */
 int nic_memfd_check(int fd, uint64_t *ret_bytes);
 

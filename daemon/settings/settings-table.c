@@ -59,11 +59,11 @@ const struct settings_row settings_rows[] = {
 	 "it creates. shmemd then refuses queues in a dmabuf.", RELOAD},
 	{"soft-nics", SETTINGS_NUMBER, FIELD(soft_nics), "2", 1, 64, "NICs", NULL, NULL,
 	 "How many NICs the soft backend simulates.", RESTART},
-	{"soft-executors", SETTINGS_CHOICE, FIELD(soft_executors), "thread", 0, 0, NULL, executor_words, NULL,
-	 "What executes the queues of a user on simulated NICs. thread: a thread of shmemd for each user and NIC. process: a "
-	 "process for each user, in which the memory of that user's clients is mapped, so that a user who makes the kernel "
-	 "wait for it holds up neither requests of others nor the end of shmemd; queues of different users cannot reach each "
-	 "other.", RESTART},
+	{"soft-executors", SETTINGS_CHOICE, FIELD(soft_executors), "process", 0, 0, NULL, executor_words, NULL,
+	 "What executes the queues of a user on simulated NICs. process: a process for each user, in which the memory of "
+	 "that user's clients is mapped, so that a user who makes the kernel wait for it holds up neither requests of others "
+	 "nor the end of shmemd. thread: a thread of shmemd for each user and NIC, which takes fewer processes, and 0.1 ms less "
+	 "for a request.", RESTART},
 	{"gpu-poll-usec", SETTINGS_NUMBER, FIELD(gpu_poll_usec), "20", 1, 1000000, "us", NULL, NULL,
 	 "How often an idle thread that serves doorbells of mode cpu (the thread of a soft NIC, or one beside an mlx5 "
 	 "NIC) polls queues that a GPU drives, since a GPU cannot wake it. A smaller value lowers latency and takes more "

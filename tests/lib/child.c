@@ -33,3 +33,23 @@ pid_t child_called(pid_t parent, const char *name)
 		fclose(in);
 	return pid;
 }
+
+unsigned int child_tree(pid_t root, pid_t *ret_pids, unsigned int max)
+{
+	unsigned int n = 0;
+
+	ret_pids[n++] = root;
+	for (unsigned int i = 0; i < n; i++) {
+		char path[64];
+		FILE *in;
+		int pid;
+
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/children", ret_pids[i], ret_pids[i]);
+		in = fopen(path, "re");
+		while (in && n < max && fscanf(in, "%d", &pid) == 1)
+			ret_pids[n++] = pid;
+		if (in)
+			fclose(in);
+	}
+	return n;
+}

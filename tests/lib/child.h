@@ -7,4 +7,7 @@
 /* The first child of parent with this name (/proc/PID/comm), or 0. */
 pid_t child_called(pid_t parent, const char *name);
 
+/* The process and all that it has started, and those they have: at most `max`. Returns how many. */
+unsigned int child_tree(pid_t root, pid_t *ret_pids, unsigned int max);
+
 #endif

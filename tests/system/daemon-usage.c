@@ -8,8 +8,10 @@
 #include <time.h>
 
 #include "proto/base/nsec.h"
+#include "tests/lib/child.h"
 #include "tests/lib/test.h"
 
+#define MOST_PROCESSES 512u
 #define SETTLED_LOOKS 25u
 #define LOOK_NSEC 10000000
 #define PATIENCE_NSEC (10 * NSEC_PER_SEC)
@@ -134,39 +136,48 @@ void daemon_expect_usage(pid_t pid, const struct daemon_usage *most, struct daem
 	}
 }
 
-uint64_t daemon_thread_nsec(pid_t pid, const char *thread)
+/* 0 for a thread of another name. One may end between the list and the look. */
+static uint64_t thread_nsec(pid_t pid, const char *tid, const char *thread)
 {
 	unsigned long long nsec = 0;
-	struct dirent *entry;
-	char path[64];
-	DIR *dir;
+	char path[64], name[32] = "";
+	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	dir = opendir(path);
-	ASSERT(dir);
-	while ((entry = readdir(dir))) {
-		char name[32] = "";
-		FILE *file;
-
-		if (entry->d_name[0] == '.')
-			continue;
-		/* A thread may end between the list and the look. */
-		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/comm", (int)pid, entry->d_name);
-		file = fopen(path, "re");
-		if (!file)
-			continue;
-		if (fscanf(file, "%31s", name) != 1)
-			name[0] = 0;
-		fclose(file);
-		if (strcmp(name, thread) != 0)
-			continue;
-		snprintf(path, sizeof(path), "task/%.20s/schedstat", entry->d_name);
-		file = open_proc(pid, path);
-		ASSERT_EQ(fscanf(file, "%llu", &nsec), 1);
-		fclose(file);
-	}
-	closedir(dir);
+	snprintf(path, sizeof(path), "/proc/%d/task/%.20s/comm", (int)pid, tid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%31s", name) != 1)
+		name[0] = 0;
+	fclose(file);
+	if (strcmp(name, thread) != 0)
+		return 0;
+	snprintf(path, sizeof(path), "task/%.20s/schedstat", tid);
+	file = open_proc(pid, path);
+	ASSERT_EQ(fscanf(file, "%llu", &nsec), 1);
+	fclose(file);
 	return nsec;
+}
+
+uint64_t daemon_thread_nsec(pid_t pid, const char *thread)
+{
+	pid_t pids[MOST_PROCESSES];
+	unsigned int n = child_tree(pid, pids, MOST_PROCESSES);
+	const struct dirent *entry;
+	uint64_t sum = 0;
+	char path[64];
+
+	for (unsigned int i = 0; i < n; i++) {
+		DIR *dir;
+
+		snprintf(path, sizeof(path), "/proc/%d/task", (int)pids[i]);
+		dir = opendir(path);
+		while (dir && (entry = readdir(dir)))
+			sum += entry->d_name[0] == '.' ? 0 : thread_nsec(pids[i], entry->d_name, thread);
+		if (dir)
+			closedir(dir);
+	}
+	return sum;
 }
 
 bool daemon_is_empty(struct raw_client *ctl)
@@ -200,24 +211,35 @@ static uint64_t run_delay_nsec(const char *path)
 	return nsec;
 }
 
-/* The delays of this thread and of all that the daemon has; they wait for each other. */
-static uint64_t delays_nsec(pid_t daemon)
+static uint64_t delays_of(pid_t pid)
 {
-	uint64_t nsec = run_delay_nsec("/proc/thread-self/schedstat");
 	const struct dirent *entry;
+	uint64_t nsec = 0;
 	char path[64];
 	DIR *dir;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)daemon);
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
 	dir = opendir(path);
-	ASSERT(dir);
-	while ((entry = readdir(dir))) {
+	while (dir && (entry = readdir(dir))) {
 		if (entry->d_name[0] == '.')
 			continue;
-		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/schedstat", (int)daemon, entry->d_name);
+		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/schedstat", (int)pid, entry->d_name);
 		nsec += run_delay_nsec(path);
 	}
-	closedir(dir);
+	if (dir)
+		closedir(dir);
+	return nsec;
+}
+
+/* The delays of this thread and of all that the daemon and its processes have; they wait for each other. */
+static uint64_t delays_nsec(pid_t daemon)
+{
+	pid_t pids[MOST_PROCESSES];
+	unsigned int n = child_tree(daemon, pids, MOST_PROCESSES);
+	uint64_t nsec = run_delay_nsec("/proc/thread-self/schedstat");
+
+	for (unsigned int i = 0; i < n; i++)
+		nsec += delays_of(pids[i]);
 	return nsec;
 }
 

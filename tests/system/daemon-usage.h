@@ -26,7 +26,7 @@ void daemon_usage(pid_t pid, struct daemon_usage *ret_usage);
 /* Waits until there are no more of them than in `most`; fails the test when that does not happen. */
 void daemon_expect_usage(pid_t pid, const struct daemon_usage *most, struct daemon_usage *ret_usage);
 
-/* CPU time that the daemon's thread of this name has had: "shmd-soft0". */
+/* CPU time that threads of this name have had in the daemon and in its processes: "shmd-soft0". */
 uint64_t daemon_thread_nsec(pid_t pid, const char *thread);
 
 /* No session, object, byte or descriptor is counted any more? ctl is a controller's connection. */

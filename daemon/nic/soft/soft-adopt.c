@@ -19,6 +19,9 @@
 #include "daemon/nic/soft/soft-record.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
+
+#define LEAST_PATIENCE_NSEC (100 * NSEC_PER_MSEC) /* for a process that is dying, whatever others took */
 
 _Static_assert(SOFT_RECORD_PORTS == SOFT_MAX_NICS, "all NICs have a place");
 
@@ -208,6 +211,34 @@ static int import_record(struct soft_exec *exec, const struct nic_import_attr *a
 	return r;
 }
 
+static uint64_t import_patience(struct soft_fabric *fabric, uint64_t spent)
+{
+	uint64_t left;
+
+	pthread_mutex_lock(&fabric->lock);
+	fabric->import_nsec -= spent < fabric->import_nsec ? spent : fabric->import_nsec;
+	left = fabric->import_nsec;
+	pthread_mutex_unlock(&fabric->lock);
+	return left > LEAST_PATIENCE_NSEC ? left : LEAST_PATIENCE_NSEC;
+}
+
+/* The process of a former daemon's executor, which may not have died yet. Nobody waits for a thread of this daemon, so nobody has the lock then. */
+static int await_former(struct soft_nic *nic, int ledger_fd)
+{
+	uint64_t begin = nsec_now();
+	int fd, r;
+
+	/* In such a process the context has one already. */
+	if (soft_fabric_is_view(nic->fabric))
+		return 0;
+	r = soft_lock_take(ledger_fd, import_patience(nic->fabric, 0), &fd);
+	if (r == 0)
+		safe_close(fd);
+	else
+		import_patience(nic->fabric, nsec_now() - begin);
+	return r;
+}
+
 int soft_ctx_import(struct nic *base, const struct nic_import_attr *attr, struct nic_imported *ret_imported)
 {
 	_cleanup_(soft_record_deinit) struct soft_record record = {0};
@@ -217,6 +248,8 @@ int soft_ctx_import(struct nic *base, const struct nic_import_attr *attr, struct
 
 	if (r == 0)
 		r = check_attr(nic, attr, &record);
+	if (r == 0)
+		r = await_former(nic, attr->fds.fds[SOFT_SAVED_LEDGER]);
 	if (r == 0)
 		r = soft_exec_adopt(nic, attr->ctx.uid, attr->fds.fds[SOFT_SAVED_NIC_PAGE], &exec);
 	if (r < 0)

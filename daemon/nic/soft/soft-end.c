@@ -48,17 +48,43 @@ static struct soft_end *end_free(struct soft_end *end)
 		return NULL;
 	engine_packets_free(end->packets);
 	channel_unref(end->channel);
+	safe_close(end->wake_fds[0]);
+	safe_close(end->wake_fds[1]);
 	free(end);
 	return NULL;
 }
 DEFINE_CLEANUP(struct soft_end *, end_free);
 
+static void bind(struct soft_end *end, struct soft_channel *channel)
+{
+	enum soft_way out = end->is_opener ? SOFT_WAY_REQUESTS : SOFT_WAY_ANSWERS;
+	enum soft_way in = end->is_opener ? SOFT_WAY_ANSWERS : SOFT_WAY_REQUESTS;
+
+	soft_writer_init(&end->out, channel->shared, out);
+	soft_reader_init(&end->in, channel->shared, in);
+	end->bells[0] = &channel->shared->bells[in];
+	end->bells[1] = &channel->shared->bells[out];
+	__atomic_fetch_add(&channel->refs, 1, __ATOMIC_RELAXED);
+	end->channel = channel;
+}
+
+/* Nothing has room, and nothing comes. Positions there never change, and nobody reads the rest. */
+static struct soft_shared_way nowhere;
+
+static void bind_nowhere(struct soft_end *end)
+{
+	end->out = (struct soft_writer){.way = &nowhere, .head = SOFT_WAY_BYTES};
+	end->in.way = &nowhere;
+}
+
+/* channel NULL: there is none yet. */
 static struct soft_end *end_new(struct soft_fabric *fabric, struct soft_channel *channel, bool is_opener)
 {
 	_cleanup_(end_freep) struct soft_end *end = calloc(1, sizeof(*end));
 
 	if (!end)
 		return NULL;
+	end->wake_fds[0] = end->wake_fds[1] = -1;
 	end->packets = engine_packets_new(SOFT_MAX_RECORDS);
 	if (!end->packets)
 		return NULL;
@@ -69,24 +95,32 @@ static struct soft_end *end_new(struct soft_fabric *fabric, struct soft_channel 
 	list_init(&end->jam_link);
 	list_init(&end->held);
 	engine_jam_init(&end->jam, !is_opener);
-	soft_writer_init(&end->out, channel->shared, is_opener ? SOFT_WAY_REQUESTS : SOFT_WAY_ANSWERS);
-	soft_reader_init(&end->in, channel->shared, is_opener ? SOFT_WAY_ANSWERS : SOFT_WAY_REQUESTS);
-	__atomic_fetch_add(&channel->refs, 1, __ATOMIC_RELAXED);
-	end->channel = channel;
+	if (channel)
+		bind(end, channel);
+	else
+		bind_nowhere(end);
 	return take_ptr(end);
+}
+
+/* Takes the memory, which may be NULL. */
+static struct soft_channel *channel_of(struct soft_shared_channel *shared)
+{
+	struct soft_channel *channel = shared ? calloc(1, sizeof(*channel)) : NULL;
+
+	if (!channel) {
+		soft_channel_unmap(shared);
+		return NULL;
+	}
+	channel->refs = 1;
+	channel->shared = shared;
+	return channel;
 }
 
 static struct soft_channel *channel_new(void)
 {
-	struct soft_channel *channel = calloc(1, sizeof(*channel));
+	struct soft_shared_channel *shared;
 
-	if (!channel)
-		return NULL;
-	channel->refs = 1;
-	if (soft_channel_new(&channel->shared, NULL) == 0)
-		return channel;
-	free(channel);
-	return NULL;
+	return soft_channel_new(&shared, NULL) == 0 ? channel_of(shared) : NULL;
 }
 
 /* The end of who opens a channel, with the other one. */
@@ -101,10 +135,66 @@ struct soft_end *soft_end_new_pair(struct soft_fabric *fabric)
 	return end && !end->other ? end_free(end) : end;
 }
 
+/* ---- with other processes ------------------------------------------------------------------------------------------------ */
+
+struct soft_end *soft_end_new_pending(struct soft_fabric *fabric)
+{
+	struct soft_end *end = end_new(fabric, NULL, true);
+
+	if (end)
+		end->is_remote = true;
+	return end;
+}
+
+static struct soft_end *end_of(struct soft_fabric *fabric, struct soft_remote_channel *come)
+{
+	struct soft_channel *channel = channel_of(come->shared);
+	struct soft_end *end = end_new(fabric, channel, come->is_opener);
+
+	channel_unref(channel);
+	come->shared = NULL;
+	if (!end)
+		return NULL;
+	end->is_remote = true;
+	end->wake_fds[0] = take_fd(&come->wake_fds[!come->is_opener]);
+	end->wake_fds[1] = take_fd(&come->wake_fds[come->is_opener]);
+	end->port_id = come->peer_port;
+	end->exec_id = come->peer_exec;
+	end->epoch = come->peer_epoch;
+	return end;
+}
+
+bool soft_end_arrive(struct soft_fabric *fabric, struct soft_remote_channel *come)
+{
+	struct soft_port *port = come->port < SOFT_MAX_NICS ? fabric->ports[come->port] : NULL;
+	struct soft_lane *lane = port ? __atomic_load_n(&port->lanes[fabric->own_exec], __ATOMIC_ACQUIRE) : NULL;
+	struct soft_end *end = lane ? end_of(fabric, come) : NULL;
+
+	soft_channel_unmap(come->shared);
+	for (unsigned int i = 0; i < SOFT_N_WAYS; i++)
+		safe_close(come->wake_fds[i]);
+	if (!end)
+		return false;
+	soft_stack_push(&lane->ends, &end->link);
+	soft_lane_ring(lane);
+	return true;
+}
+
+void soft_end_take_over(struct soft_end *pending, struct soft_end *come)
+{
+	bind(pending, come->channel);
+	pending->wake_fds[0] = take_fd(&come->wake_fds[0]);
+	pending->wake_fds[1] = take_fd(&come->wake_fds[1]);
+	pending->epoch = come->epoch;
+}
+
 /* It is nobody's any more. */
 void soft_end_bury(struct soft_end *end)
 {
 	soft_stack_push(&end->fabric->over, &end->link);
+	/* The thread that talks with other processes reaps. */
+	if (end->fabric->want_fd >= 0)
+		doorbell_wake(end->fabric->want_fd);
 }
 
 void soft_end_bury_pair(struct soft_end *end)
@@ -125,13 +215,24 @@ void soft_ends_reap(struct soft_fabric *fabric)
 	}
 }
 
+static void refuse_remote(const struct soft_end *end)
+{
+	if (!end->channel)
+		return;
+	__atomic_exchange_n(&end->bells[1]->rings, 1, __ATOMIC_SEQ_CST);
+	doorbell_wake(end->wake_fds[1]);
+}
+
 void soft_end_refuse(struct soft_end *end)
 {
 	struct soft_lane *opener;
 	struct soft_port *port;
 
-	__atomic_store_n(&end->channel->shared->is_over, 1, __ATOMIC_RELEASE);
-	if (soft_fabric_find_id(end->fabric, end->port_id, &port) == 0) {
+	if (end->channel)
+		__atomic_store_n(&end->channel->shared->is_over, 1, __ATOMIC_RELEASE);
+	if (end->is_remote)
+		refuse_remote(end);
+	else if (soft_fabric_find_id(end->fabric, end->port_id, &port) == 0) {
 		opener = __atomic_load_n(&port->lanes[end->exec_id], __ATOMIC_ACQUIRE);
 		if (opener)
 			soft_lane_ring(opener);

@@ -66,7 +66,9 @@ static struct soft_exec *exec_alloc(struct soft_nic *nic, unsigned int index, ui
 /* To an executor of several users, each one's others are strangers. */
 static void set_lane_uid(struct soft_exec *exec)
 {
-	__atomic_store_n(&exec->lane->shared->uid, exec->is_shared ? SOFT_UID_SEVERAL : exec->uid, __ATOMIC_RELAXED);
+	/* Otherwise the daemon knows. */
+	if (!soft_fabric_is_view(exec->nic->fabric))
+		__atomic_store_n(&exec->lane->owner->uid, exec->is_shared ? SOFT_UID_SEVERAL : exec->uid, __ATOMIC_RELAXED);
 }
 
 /* page_fd: of a former process, or -1. */
@@ -80,6 +82,7 @@ static int exec_start(struct soft_exec *exec, int page_fd)
 		return r;
 	soft_names_init(&exec->qpns, &exec->nic->port->shared->qpns, exec->index);
 	soft_names_init(&exec->cqns, &exec->nic->port->shared->cqns, exec->index);
+	exec->qpns.are_given = exec->cqns.are_given = soft_fabric_is_view(exec->nic->fabric);
 	set_lane_uid(exec);
 	exec->n_turns = exec->lane->shared->turns;
 	exec->n_downs = __atomic_load_n(&exec->nic->port->shared->n_downs, __ATOMIC_RELAXED);
@@ -98,6 +101,8 @@ static unsigned int free_index(struct soft_nic *nic)
 	unsigned int index = 0;
 
 	pthread_mutex_lock(&nic->lock);
+	if (soft_fabric_is_view(nic->fabric))
+		index = nic->execs[nic->fabric->own_exec] ? SOFT_MAX_EXECS : nic->fabric->own_exec;
 	while (index < SOFT_MAX_EXECS && nic->execs[index])
 		index++;
 	pthread_mutex_unlock(&nic->lock);

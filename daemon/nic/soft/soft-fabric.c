@@ -32,8 +32,49 @@ struct soft_fabric *soft_fabric_new(void)
 		return NULL;
 	}
 	fabric->refs = 1;
+	fabric->want_fd = -1;
+	fabric->import_nsec = SOFT_IMPORT_NSEC;
 	pthread_mutex_init(&fabric->lock, NULL);
 	return fabric;
+}
+
+static int map_view(struct soft_fabric *fabric, int table_fd, int part_fd)
+{
+	int r = soft_shared_map(table_fd, &fabric->shared);
+
+	if (r == 0)
+		r = soft_part_map(part_fd, true, &fabric->parts[fabric->own_exec]);
+	if (r < 0)
+		return r;
+	fabric->want_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return fabric->want_fd < 0 ? -errno : 0;
+}
+
+int soft_fabric_new_view(int table_fd, int part_fd, unsigned int own_exec, struct soft_fabric **ret_fabric)
+{
+	struct soft_fabric *fabric = own_exec < SOFT_MAX_EXECS ? calloc(1, sizeof(*fabric)) : NULL;
+	int r;
+
+	if (!fabric)
+		return own_exec < SOFT_MAX_EXECS ? -ENOMEM : -EINVAL;
+	fabric->refs = 1;
+	fabric->shared_fd = fabric->want_fd = -1;
+	fabric->own_exec = own_exec;
+	pthread_mutex_init(&fabric->lock, NULL);
+	r = map_view(fabric, table_fd, part_fd);
+	if (r < 0)
+		soft_fabric_unref(fabric);
+	else
+		*ret_fabric = fabric;
+	return r;
+}
+
+static void drop_wants(struct soft_fabric *fabric)
+{
+	struct list *link;
+
+	while ((link = soft_stack_pop(&fabric->wants)))
+		free(container_of(link, struct soft_want, link));
 }
 
 struct soft_fabric *soft_fabric_ref(struct soft_fabric *fabric)
@@ -55,8 +96,12 @@ struct soft_fabric *soft_fabric_unref(struct soft_fabric *fabric)
 	pthread_mutex_unlock(&fabric->lock);
 	if (refs == 0) {
 		soft_ends_reap(fabric);
+		drop_wants(fabric);
+		for (unsigned int i = 0; i < SOFT_MAX_EXECS; i++)
+			soft_part_unmap(fabric->parts[i]);
 		soft_shared_unmap(fabric->shared);
 		safe_close(fabric->shared_fd);
+		safe_close(fabric->want_fd);
 		pthread_mutex_destroy(&fabric->lock);
 		free(fabric);
 	}
@@ -99,6 +144,27 @@ int soft_fabric_add(struct soft_fabric *fabric, const uint8_t gid[16], struct so
 		return r;
 	}
 	port->fabric = soft_fabric_ref(fabric);
+	*ret_port = port;
+	return 0;
+}
+
+int soft_fabric_join(struct soft_fabric *fabric, unsigned int id, struct soft_port **ret_port)
+{
+	struct soft_port *port;
+
+	if (id >= SOFT_MAX_NICS || !__atomic_load_n(&fabric->shared->ports[id].present, __ATOMIC_ACQUIRE))
+		return -ENODEV;
+	port = calloc(1, sizeof(*port));
+	if (!port)
+		return -ENOMEM;
+	port->refs = 1;
+	/* bounded: above. */
+	port->id = (uint16_t)id;
+	port->shared = &fabric->shared->ports[id];
+	port->fabric = soft_fabric_ref(fabric);
+	pthread_mutex_lock(&fabric->lock);
+	fabric->ports[id] = port;
+	pthread_mutex_unlock(&fabric->lock);
 	*ret_port = port;
 	return 0;
 }
@@ -156,7 +222,7 @@ int soft_fabric_find(struct soft_fabric *fabric, const uint8_t gid[16], struct s
 static int check_gids(const struct soft_fabric *fabric, unsigned int n, const uint8_t (*gids)[16])
 {
 	for (unsigned int i = 0; i < n && i < SOFT_MAX_NICS; i++)
-		if (fabric->ports[i] && fabric->ports[i]->settled && memcmp(fabric->ports[i]->shared->gid, gids[i], 16) != 0)
+		if (fabric->ports[i] && (fabric->ports[i]->settled || soft_fabric_is_view(fabric)) && memcmp(fabric->ports[i]->shared->gid, gids[i], 16) != 0)
 			return -EXDEV;
 	return 0;
 }
@@ -168,7 +234,7 @@ int soft_fabric_adopt(struct soft_fabric *fabric, unsigned int n, const uint8_t 
 	pthread_mutex_lock(&fabric->lock);
 	r = check_gids(fabric, n, gids);
 	for (unsigned int i = 0; r == 0 && i < n && i < SOFT_MAX_NICS; i++) {
-		if (!fabric->ports[i] || fabric->ports[i]->settled)
+		if (!fabric->ports[i] || fabric->ports[i]->settled || soft_fabric_is_view(fabric))
 			continue;
 		memcpy(fabric->ports[i]->shared->gid, gids[i], 16);
 		fabric->ports[i]->settled = true;
@@ -195,17 +261,6 @@ unsigned int soft_fabric_gids(struct soft_fabric *fabric, uint8_t (*ret_gids)[16
 	return n;
 }
 
-void soft_ports_get(struct soft_fabric *fabric, uint8_t (*ret_gids)[16], bool *ret_settled, bool *ret_down)
-{
-	pthread_mutex_lock(&fabric->lock);
-	for (unsigned int n = 0; n < SOFT_MAX_NICS && fabric->ports[n]; n++) {
-		memcpy(ret_gids[n], fabric->ports[n]->shared->gid, 16);
-		ret_settled[n] = fabric->ports[n]->settled;
-		ret_down[n] = soft_port_is_down(fabric->ports[n]);
-	}
-	pthread_mutex_unlock(&fabric->lock);
-}
-
 /* The GID is a prefix and the MAC as EUI-64. */
 void soft_port_mac(const struct soft_port *port, uint8_t ret_mac[6])
 {
@@ -221,7 +276,8 @@ struct soft_port *soft_port_unref(struct soft_port *port)
 		return NULL;
 	for (unsigned int i = 0; i < SOFT_MAX_EXECS; i++)
 		soft_lane_free(port->lanes[i]);
-	__atomic_store_n(&port->shared->present, 0, __ATOMIC_RELEASE);
+	if (!soft_fabric_is_view(port->fabric))
+		__atomic_store_n(&port->shared->present, 0, __ATOMIC_RELEASE);
 	soft_fabric_unref(port->fabric);
 	free(port);
 	return NULL;
@@ -235,35 +291,77 @@ bool soft_port_is_down(const struct soft_port *port)
 int soft_port_lane(struct soft_port *port, unsigned int exec, struct soft_lane **ret_lane)
 {
 	struct soft_lane *lane = port->lanes[exec];
+	struct soft_shared_part *part = port->fabric->parts[exec];
 
 	if (!lane) {
-		lane = soft_lane_new(&port->shared->lanes[exec]);
+		lane = soft_lane_new(&port->shared->owners[exec], part ? &part->lanes[port->id] : NULL);
 		if (!lane)
 			return -errno;
 		lane->port = port->id;
 		lane->exec = (uint16_t)exec;
+		/* Another process may have been here before. */
+		lane->shared->asleep = lane->shared->bell = 0;
 		__atomic_store_n(&port->lanes[exec], lane, __ATOMIC_RELEASE);
 	}
 	*ret_lane = lane;
 	return 0;
 }
 
-struct soft_lane *soft_port_find_lane(const struct soft_port *port, uint32_t qpn)
+/* Several threads may look for it at once. */
+static struct soft_lane *make_remote_lane(struct soft_port *port, unsigned int exec)
+{
+	struct soft_lane *lane = aligned_alloc(_Alignof(struct soft_lane), sizeof(*lane)), *there = NULL;
+
+	if (!lane)
+		return NULL;
+	memset(lane, 0, sizeof(*lane));
+	lane->owner = &port->shared->owners[exec];
+	lane->port = port->id;
+	lane->exec = (uint16_t)exec;
+	lane->wake_fd = -1;
+	if (__atomic_compare_exchange_n(&port->lanes[exec], &there, lane, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return lane;
+	free(lane);
+	return there;
+}
+
+struct soft_lane *soft_port_exec_lane(struct soft_port *port, unsigned int exec)
+{
+	struct soft_lane *lane = exec < SOFT_MAX_EXECS ? __atomic_load_n(&port->lanes[exec], __ATOMIC_ACQUIRE) : NULL;
+
+	if (lane || exec >= SOFT_MAX_EXECS || !soft_fabric_is_view(port->fabric) || exec == port->fabric->own_exec)
+		return lane;
+	return make_remote_lane(port, exec);
+}
+
+struct soft_lane *soft_port_find_lane(struct soft_port *port, uint32_t qpn)
 {
 	int exec = soft_shared_number_exec(&port->shared->qpns, qpn);
 
-	return exec < 0 ? NULL : __atomic_load_n(&port->lanes[exec], __ATOMIC_ACQUIRE);
+	return exec < 0 ? NULL : soft_port_exec_lane(port, (unsigned int)exec);
+}
+
+const struct soft_shared_lane *soft_lane_thread(const struct soft_fabric *fabric, const struct soft_lane *lane)
+{
+	const struct soft_shared_part *part;
+
+	if (!soft_lane_is_remote(lane))
+		return lane->shared;
+	part = __atomic_load_n(&fabric->parts[lane->exec], __ATOMIC_ACQUIRE);
+	return part ? &part->lanes[lane->port] : NULL;
 }
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------------- */
 
-struct soft_lane *soft_lane_new(struct soft_shared_lane *shared)
+struct soft_lane *soft_lane_new(struct soft_shared_owner *owner, struct soft_shared_lane *shared)
 {
-	struct soft_lane *lane = calloc(1, sizeof(*lane));
+	struct soft_lane *lane = aligned_alloc(_Alignof(struct soft_lane), sizeof(*lane));
 
 	if (!lane)
 		return NULL;
-	lane->shared = shared;
+	memset(lane, 0, sizeof(*lane));
+	lane->owner = owner;
+	lane->shared = shared ? shared : &lane->own;
 	lane->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (lane->wake_fd >= 0)
 		return lane;

@@ -18,6 +18,7 @@
 #include "daemon/nic/soft/soft.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #define STOCK_MOST 8u
 #define POSITION_BITS 26 /* of positions in units of SOFT_RECORD_ALIGN */
@@ -32,10 +33,12 @@ _Static_assert(SOFT_STAMP_MASK >> POSITION_BITS, "a position has room in a stamp
  */
 bool soft_is_foreign(const struct soft_exec *exec, const struct soft_lane *lane)
 {
-	uint32_t uid = __atomic_load_n(&lane->shared->uid, __ATOMIC_RELAXED);
+	uint32_t uid = __atomic_load_n(&lane->owner->uid, __ATOMIC_RELAXED);
 
+	if (soft_lane_is_remote(lane))
+		return true;
 	return lane != exec->lane && exec->nic->fault.kind != SOFT_FAULT_DELAY_MEMORY &&
-	       (uid == SOFT_UID_SEVERAL || uid != __atomic_load_n(&exec->lane->shared->uid, __ATOMIC_RELAXED));
+	       (uid == SOFT_UID_SEVERAL || uid != __atomic_load_n(&exec->lane->owner->uid, __ATOMIC_RELAXED));
 }
 
 void soft_foreign_stock(struct soft_exec *exec, unsigned int n)
@@ -43,6 +46,8 @@ void soft_foreign_stock(struct soft_exec *exec, unsigned int n)
 	struct soft_end *end;
 
 	soft_ends_reap(exec->nic->fabric);
+	if (soft_fabric_is_view(exec->nic->fabric))
+		return;
 	while (__atomic_load_n(&exec->n_stock, __ATOMIC_RELAXED) < (n < STOCK_MOST ? n : STOCK_MOST)) {
 		end = soft_end_new_pair(exec->nic->fabric);
 		if (!end)
@@ -102,13 +107,41 @@ static struct soft_end *find_end(const struct soft_exec *exec, const struct soft
 
 static uint32_t epoch_of(const struct soft_lane *lane)
 {
-	return __atomic_load_n(&lane->shared->epoch, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&lane->owner->epoch, __ATOMIC_ACQUIRE);
 }
 
 /* Its peer has gone, and perhaps another has taken its place. */
 static bool is_stale(const struct soft_end *end)
 {
-	return epoch_of(end->lane) != end->epoch || __atomic_load_n(&end->channel->shared->is_over, __ATOMIC_ACQUIRE);
+	if (epoch_of(end->lane) != end->epoch || (end->channel && __atomic_load_n(&end->channel->shared->is_over, __ATOMIC_ACQUIRE)))
+		return true;
+	return end->is_remote && !__atomic_load_n(&end->lane->owner->is_there, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * To a peer in another process by the channel's own bell, which that one clears before it looks, and by the channel's eventfd: nobody
+ * but the two can write either. A bell that is up already has woken the peer, or kept it awake.
+ */
+static void ring_remote(struct soft_end *end)
+{
+	const struct soft_shared_lane *thread = soft_lane_thread(end->fabric, end->lane);
+
+	if (!end->channel)
+		return;
+	__sync_synchronize();
+	if (__atomic_load_n(&end->bells[1]->rings, __ATOMIC_RELAXED))
+		return;
+	__atomic_exchange_n(&end->bells[1]->rings, 1, __ATOMIC_SEQ_CST);
+	if (!thread || __atomic_load_n(&thread->asleep, __ATOMIC_SEQ_CST))
+		doorbell_wake(end->wake_fds[1]);
+}
+
+static void ring(struct soft_end *end)
+{
+	if (end->is_remote)
+		ring_remote(end);
+	else
+		soft_lane_ring(end->lane);
 }
 
 static void drop_held(struct soft_end *end)
@@ -165,8 +198,13 @@ static void leave(struct soft_end *end)
 	jam_end(end);
 	exec->n_ends--;
 	exec->n_opened -= end->is_opener;
-	__atomic_store_n(&end->channel->shared->is_over, 1, __ATOMIC_RELEASE);
-	soft_lane_ring(end->lane);
+	exec->n_remote -= end->is_remote;
+	if (end->channel)
+		__atomic_store_n(&end->channel->shared->is_over, 1, __ATOMIC_RELEASE);
+	ring(end);
+	/* The peer has it too, so closing it would not end the watch. */
+	if (end->wake_fds[0] >= 0)
+		doorbell_poll_unwatch(&exec->poll, end->wake_fds[0]);
 	end->port = soft_port_unref(end->port);
 	end->in.has_news = NULL;
 	if (end->in.n_used > 0)
@@ -178,8 +216,14 @@ static void leave(struct soft_end *end)
 /* -EEXIST, -ENOMEM. Takes the reference of the port. */
 static int enter(struct soft_exec *exec, struct soft_end *end, struct soft_port *port, struct soft_lane *lane)
 {
-	int r = hash_add(&exec->ends_by_peer, key_of(end->is_opener, lane->port, lane->exec), end);
+	uint64_t key = key_of(end->is_opener, lane->port, lane->exec);
+	int r = hash_add(&exec->ends_by_peer, key, end);
 
+	if (r == 0 && end->wake_fds[0] >= 0) {
+		r = doorbell_poll_watch(&exec->poll, end->wake_fds[0]);
+		if (r < 0)
+			hash_remove(&exec->ends_by_peer, key);
+	}
 	if (r < 0) {
 		soft_port_unref(port);
 		return r;
@@ -192,6 +236,7 @@ static int enter(struct soft_exec *exec, struct soft_end *end, struct soft_port 
 	list_add_tail(&exec->ends, &end->link);
 	exec->n_ends++;
 	exec->n_opened += end->is_opener;
+	exec->n_remote += end->is_remote;
 	return 0;
 }
 
@@ -216,12 +261,49 @@ static bool leave_idlest(struct soft_exec *exec)
 	return idlest;
 }
 
+static int want_channel(struct soft_exec *exec, const struct soft_lane *lane)
+{
+	struct soft_fabric *fabric = exec->nic->fabric;
+	struct soft_want *want = calloc(1, sizeof(*want));
+
+	if (!want)
+		return -ENOMEM;
+	want->port = exec->lane->port;
+	want->peer_port = lane->port;
+	want->peer_exec = lane->exec;
+	soft_stack_push(&fabric->wants, &want->link);
+	doorbell_wake(fabric->want_fd);
+	return 0;
+}
+
+/* The daemon makes the channel; what is sent meanwhile is kept back, as if the way were full. */
+static struct soft_end *open_pending(struct soft_exec *exec, struct soft_port *port, struct soft_lane *lane)
+{
+	struct soft_end *end = soft_end_new_pending(exec->nic->fabric);
+
+	if (!end)
+		return NULL;
+	say_where(end, lane);
+	end->used_nsec = exec->poll.now_nsec;
+	__atomic_fetch_add(&port->refs, 1, __ATOMIC_RELAXED);
+	if (enter(exec, end, port, lane) < 0) {
+		soft_end_bury(end);
+		return NULL;
+	}
+	if (want_channel(exec, lane) == 0)
+		return end;
+	leave(end);
+	return NULL;
+}
+
 static struct soft_end *open_end(struct soft_exec *exec, struct soft_port *port, struct soft_lane *lane)
 {
 	struct soft_end *end, *other;
 
 	if (exec->n_opened >= SOFT_MAX_CHANNELS && !leave_idlest(exec))
 		return NULL;
+	if (soft_lane_is_remote(lane))
+		return open_pending(exec, port, lane);
 	end = take_stock(exec);
 	if (!end)
 		soft_ends_reap(exec->nic->fabric);
@@ -240,23 +322,63 @@ static struct soft_end *open_end(struct soft_exec *exec, struct soft_port *port,
 	return end;
 }
 
+void soft_foreign_prepare(struct soft_exec *exec, const struct nic_addr *peer)
+{
+	struct soft_lane *lane;
+	struct soft_port *port;
+
+	if (!soft_fabric_is_view(exec->nic->fabric) || soft_fabric_find(exec->nic->fabric, peer->gid, &port) < 0)
+		return;
+	lane = soft_port_find_lane(port, peer->qpn);
+	if (lane && soft_lane_is_remote(lane) && exec->n_opened < SOFT_MAX_CHANNELS && !find_end(exec, lane, true))
+		open_pending(exec, port, lane);
+	soft_port_unref(port);
+}
+
+/* A channel that this executor wanted to another process, if it still does. */
+static void take_wanted(struct soft_exec *exec, const struct soft_lane *lane, struct soft_end *come)
+{
+	struct soft_end *end = lane ? find_end(exec, lane, true) : NULL;
+
+	if (!end || end->channel || !come->channel || doorbell_poll_watch(&exec->poll, come->wake_fds[0]) < 0) {
+		/* Refused, so packets are lost. */
+		if (end && !end->channel)
+			leave(end);
+		soft_end_refuse(come);
+		return;
+	}
+	soft_end_take_over(end, come);
+	end->in.has_news = &exec->ends_have_more;
+	__atomic_store_n(&end->out.way->is_jammed, !list_empty(&end->jam_link), __ATOMIC_RELEASE);
+	soft_end_bury(come);
+}
+
 /* One that another executor has opened to this one. It names itself by its place, which is looked up here. */
+static void take_opened(struct soft_exec *exec, struct soft_port *port, struct soft_lane *lane, struct soft_end *end)
+{
+	struct soft_end *former = find_end(exec, lane, false);
+
+	if (former)
+		leave(former);
+	__atomic_fetch_add(&port->refs, 1, __ATOMIC_RELAXED);
+	if (enter(exec, end, port, lane) < 0)
+		soft_end_refuse(end);
+}
+
 static void take_end(struct soft_exec *exec, struct soft_end *end)
 {
 	struct soft_lane *lane = NULL;
-	struct soft_port *port;
-	struct soft_end *former;
+	struct soft_port *port = NULL;
 
-	if (soft_fabric_find_id(exec->nic->fabric, end->port_id, &port) == 0) {
-		lane = __atomic_load_n(&port->lanes[end->exec_id], __ATOMIC_ACQUIRE);
-		if (!lane)
-			soft_port_unref(port);
-	}
-	former = lane ? find_end(exec, lane, false) : NULL;
-	if (former)
-		leave(former);
-	if (!lane || enter(exec, end, port, lane) < 0)
+	if (soft_fabric_find_id(exec->nic->fabric, end->port_id, &port) == 0)
+		lane = soft_port_exec_lane(port, end->exec_id);
+	if (end->is_opener)
+		take_wanted(exec, lane, end);
+	else if (lane && end->channel)
+		take_opened(exec, port, lane, end);
+	else
 		soft_end_refuse(end);
+	soft_port_unref(port);
 }
 
 static void take_ends(struct soft_exec *exec)
@@ -340,7 +462,8 @@ static int send_by(struct soft_end *end, struct engine_packet *pkt, uint32_t byt
 int soft_foreign_send(struct soft_exec *exec, struct soft_lane *lane, struct soft_port *port, struct engine_packet *pkt)
 {
 	bool is_request = engine_packet_is_request(pkt);
-	int bytes = engine_packet_bytes(pkt);
+	/* Memory of that fault point is not read at once. */
+	int bytes = exec->nic->fault.kind == SOFT_FAULT_DELAY_MEMORY ? -EOPNOTSUPP : engine_packet_bytes(pkt);
 	struct soft_end *end = find_end(exec, lane, is_request);
 
 	if (end && is_stale(end)) {
@@ -368,7 +491,7 @@ void soft_foreign_tell(struct soft_exec *exec)
 		struct soft_end *end = list_first_entry(&exec->ends_with_news, struct soft_end, news_link);
 
 		list_del(&end->news_link);
-		soft_lane_ring(end->lane);
+		ring(end);
 	}
 }
 
@@ -382,6 +505,9 @@ bool soft_foreign_is_behind(const struct soft_exec *exec, const struct soft_lane
 	const struct soft_end *end = find_end(exec, lane, true);
 	uint32_t tail, passed;
 
+	/* It is being made, by others. */
+	if (end && !end->channel && !is_stale(end))
+		return true;
 	if (end && __atomic_load_n(&end->in.way->is_jammed, __ATOMIC_ACQUIRE) && !is_stale(end))
 		return true;
 	if (!end || is_stale(end) || (*stamp && !(*stamp & SOFT_STAMP_WAY))) {
@@ -467,7 +593,7 @@ static int receive(struct soft_end *end, struct budget *budget, unsigned int *n)
 static void release(struct soft_end *end)
 {
 	if (soft_reader_release(&end->in))
-		soft_lane_ring(end->lane);
+		ring(end);
 }
 
 static unsigned int run_end(struct soft_end *end, struct budget *budget)
@@ -513,6 +639,12 @@ static unsigned int run_jams(struct soft_exec *exec)
 	unsigned int n = 0;
 
 	list_for_each_entry_safe(end, next, &exec->jams, jam_link) {
+		/* A process that was killed tells nobody. */
+		if (end->is_remote && is_stale(end)) {
+			leave(end);
+			n++;
+			continue;
+		}
 		if (!list_empty(&end->held))
 			continue;
 		if (list_empty(&end->jam.waiters))
@@ -524,20 +656,57 @@ static unsigned int run_jams(struct soft_exec *exec)
 	return n;
 }
 
+/* Bells of peers in other processes. */
+static bool take_bells(struct soft_exec *exec)
+{
+	const struct soft_end *end;
+	bool any = false;
+
+	list_for_each_entry(end, &exec->ends, link)
+		if (end->is_remote && end->channel && __atomic_load_n(&end->bells[0]->rings, __ATOMIC_RELAXED))
+			any |= __atomic_exchange_n(&end->bells[0]->rings, 0, __ATOMIC_SEQ_CST) != 0;
+	return any;
+}
+
+bool soft_foreign_has_news(const struct soft_exec *exec)
+{
+	const struct soft_end *end;
+
+	if (exec->n_remote == 0)
+		return false;
+	list_for_each_entry(end, &exec->ends, link)
+		if (end->is_remote && end->channel && __atomic_load_n(&end->bells[0]->rings, __ATOMIC_SEQ_CST))
+			return true;
+	return false;
+}
+
+bool soft_foreign_has_rung(const struct soft_exec *exec, const struct soft_lane *lane)
+{
+	const struct soft_end *end = find_end(exec, lane, true);
+
+	return end && end->channel && __atomic_load_n(&end->bells[1]->rings, __ATOMIC_ACQUIRE);
+}
+
 /*
- * Whether the bell rang. After this the executor sees all that others wrote before they rang: an exchange alone does not keep later
+ * Whether a bell rang. After this the executor sees all that others wrote before they rang: an exchange alone does not keep later
  * loads behind its store.
  */
 static bool take_news(struct soft_exec *exec)
 {
 	uint32_t *bell = &exec->lane->shared->bell;
+	bool rings = __atomic_load_n(bell, __ATOMIC_RELAXED);
 
-	if (!__atomic_load_n(bell, __ATOMIC_RELAXED))
-		return false;
-	__atomic_exchange_n(bell, 0, __ATOMIC_SEQ_CST);
-	__sync_synchronize();
-	take_ends(exec);
-	return true;
+	if (rings) {
+		__atomic_exchange_n(bell, 0, __ATOMIC_SEQ_CST);
+		__sync_synchronize();
+		take_ends(exec);
+	}
+	/* New ends may have rung before they were here. */
+	if (exec->n_remote > 0 && take_bells(exec)) {
+		__sync_synchronize();
+		rings = true;
+	}
+	return rings;
 }
 
 unsigned int soft_foreign_run(struct soft_exec *exec, unsigned int max_packets, uint64_t max_bytes)
@@ -565,7 +734,7 @@ bool soft_foreign_is_pending(struct soft_exec *exec)
 {
 	const struct soft_end *end;
 
-	if (__atomic_load_n(&exec->lane->shared->bell, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&exec->lane->shared->bell, __ATOMIC_SEQ_CST) || soft_foreign_has_news(exec))
 		return true;
 	list_for_each_entry(end, &exec->jams, jam_link)
 		if (list_empty(&end->held))

@@ -197,17 +197,14 @@ static int make_address(const uint8_t prefix[8], uint8_t gid[16])
 static int set_address(struct soft_nic *nic, const uint8_t prefix[8], const struct soft_identity *identity)
 {
 	uint8_t gid[16];
-	int r = identity ? 0 : make_address(prefix, gid);
+	int r;
 
-	if (r < 0)
-		return r;
-	r = soft_fabric_add(nic->fabric, identity ? identity->gids[nic->index] : gid, &nic->port);
-	if (r == 0 && identity) {
-		nic->port->settled = identity->is_settled[nic->index];
-		nic->port->shared->down = identity->is_down[nic->index];
+	if (identity) {
 		nic->killed_pid = identity->killed_pid;
+		return soft_fabric_join(nic->fabric, nic->index, &nic->port);
 	}
-	return r;
+	r = make_address(prefix, gid);
+	return r < 0 ? r : soft_fabric_add(nic->fabric, gid, &nic->port);
 }
 
 static struct soft_nic *nic_alloc(const struct nic_soft_attr *attr, struct soft_fabric *fabric)
@@ -259,21 +256,29 @@ static int nic_new(const struct nic_soft_attr *attr, unsigned int index, const u
 	return 0;
 }
 
+static int make_fabric(const struct soft_identity *identity, struct soft_fabric **ret_fabric)
+{
+	if (identity)
+		return soft_fabric_new_view(identity->table_fd, identity->part_fd, identity->exec, ret_fabric);
+	*ret_fabric = soft_fabric_new();
+	return *ret_fabric ? 0 : -ENOMEM;
+}
+
 int soft_probe(const struct nic_soft_attr *attr, const struct soft_identity *identity, struct list *nics)
 {
 	_cleanup_(soft_fabric_unrefp) struct soft_fabric *fabric = NULL;
 	struct list made;
 	uint8_t prefix[8];
-	int r = 0;
+	int r;
 
 	if (attr->n_nics < 1 || attr->n_nics > SOFT_MAX_NICS || attr->gpu_poll_usec == 0)
 		return -EINVAL;
 	if (getrandom(prefix, sizeof(prefix), 0) != sizeof(prefix))
 		return -EIO;
 	prefix[0] = 0xfd;
-	fabric = soft_fabric_new();
-	if (!fabric)
-		return -ENOMEM;
+	r = make_fabric(identity, &fabric);
+	if (r < 0)
+		return r;
 	list_init(&made);
 	for (unsigned int i = 0; i < attr->n_nics && r == 0; i++)
 		r = nic_new(attr, i, prefix, identity, fabric, &made);

@@ -7,8 +7,8 @@
  * meets no new one. Both start at random, or behind the newest number of a former process.
  *
  * The table is shared by the executors of a NIC and has no lock: one compare-and-swap takes a slot, with number and executor in
- * one word. An executor that is killed leaves slots taken, and soft_shared_numbers_drop() frees them. Only the executor knows which
- * object has a number (struct soft_names).
+ * one word. Only the executor knows which object has a number (struct soft_names). Executors in a process of their own find in the table
+ * which numbers the daemon has taken for them.
  */
 #include "daemon/nic/soft/soft.h"
 
@@ -122,27 +122,13 @@ int soft_shared_number_exec(const struct soft_shared_numbers *numbers, uint32_t 
 	return (int)(slot & (SOFT_MAX_EXECS - 1));
 }
 
-unsigned int soft_shared_numbers_drop(struct soft_shared_numbers *numbers, uint32_t exec)
-{
-	unsigned int n = 0;
-
-	for (uint32_t i = 0; i < SOFT_NUMBER_SLOTS; i++) {
-		uint32_t slot = __atomic_load_n(&numbers->slots[i], __ATOMIC_RELAXED);
-
-		if (!slot || (slot & (SOFT_MAX_EXECS - 1)) != exec)
-			continue;
-		__atomic_store_n(&numbers->slots[i], 0, __ATOMIC_RELEASE);
-		n++;
-	}
-	return n;
-}
-
 /* ---- what has them ------------------------------------------------------------------------------------------------------- */
 
 void soft_names_init(struct soft_names *names, struct soft_shared_numbers *numbers, uint32_t exec)
 {
 	names->numbers = numbers;
 	names->exec = exec;
+	names->are_given = false;
 	hash_init(&names->objects);
 }
 
@@ -155,7 +141,7 @@ static int add(struct soft_names *names, uint32_t number, void *object)
 {
 	int r = hash_add(&names->objects, number, object);
 
-	if (r < 0)
+	if (r < 0 && !names->are_given)
 		soft_shared_number_dealloc(names->numbers, names->exec, number);
 	return r;
 }
@@ -174,14 +160,19 @@ int soft_names_alloc(struct soft_names *names, void *object, uint32_t *ret_numbe
 
 int soft_names_reserve(struct soft_names *names, uint32_t number, void *object)
 {
-	int r = soft_shared_number_reserve(names->numbers, names->exec, number);
+	int r;
 
+	if (names->are_given)
+		r = soft_shared_number_exec(names->numbers, number) == (int)names->exec ? 0 : -EINVAL;
+	else
+		r = soft_shared_number_reserve(names->numbers, names->exec, number);
 	return r < 0 ? r : add(names, number, object);
 }
 
 void soft_names_dealloc(struct soft_names *names, uint32_t number)
 {
-	soft_shared_number_dealloc(names->numbers, names->exec, number);
+	if (!names->are_given)
+		soft_shared_number_dealloc(names->numbers, names->exec, number);
 	hash_remove(&names->objects, number);
 }
 

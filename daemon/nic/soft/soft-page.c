@@ -27,7 +27,9 @@ int soft_page_adopt(struct soft_exec *exec, int fd)
 	if (r < 0)
 		return r;
 	exec->page = (struct soft_page *)(void *)exec->nic_page.told;
-	if (exec->page->port_is_down)
+	if (exec->page->port_is_down && soft_fabric_is_view(exec->nic->fabric))
+		__atomic_store_n(&exec->nic->was_down, true, __ATOMIC_RELAXED);
+	else if (exec->page->port_is_down)
 		__atomic_store_n(&exec->nic->port->shared->down, true, __ATOMIC_RELAXED);
 	exec->page->port_is_down = soft_port_is_down(exec->nic->port);
 	return 0;

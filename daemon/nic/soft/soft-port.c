@@ -38,6 +38,17 @@ static void note_one(struct soft_exec *exec, void *is_down)
 	__atomic_store_n(&exec->page->port_is_down, *(const bool *)is_down, __ATOMIC_RELAXED);
 }
 
+static bool change(struct soft_shared_port *port, bool is_down)
+{
+	if (port->down == is_down)
+		return false;
+	__atomic_store_n(&port->down, is_down, __ATOMIC_RELEASE);
+	if (is_down)
+		__atomic_fetch_add(&port->n_downs, 1, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* Where the table is another process's, that one has changed it. */
 int soft_port_set(struct nic *base, enum nic_port_state state)
 {
 	struct soft_nic *nic = soft_nic(base);
@@ -45,14 +56,11 @@ int soft_port_set(struct nic *base, enum nic_port_state state)
 
 	if (state != NIC_PORT_DOWN && state != NIC_PORT_ACTIVE)
 		return -EINVAL;
-	if (soft_port_is_down(nic->port) == is_down)
+	if (!soft_fabric_is_view(nic->fabric) && !change(nic->port->shared, is_down))
 		return 0;
-	__atomic_store_n(&nic->port->shared->down, is_down, __ATOMIC_RELEASE);
 	soft_execs_each(nic, note_one, &is_down);
-	if (is_down) {
-		__atomic_fetch_add(&nic->port->shared->n_downs, 1, __ATOMIC_RELEASE);
+	if (is_down)
 		soft_execs_each(nic, drop_one, NULL);
-	}
 	soft_event_port(nic, state);
 	return 0;
 }

@@ -176,6 +176,8 @@ static int connect_one(struct soft_ctx *ctx, const struct nic_peer *peer,
 	if (r < 0) {
 		engine_qp_modify(engine, peer->qpn, &reset);
 		qp->doorbell.seen_be = 0;
+	} else if (qp->desc->type == NIC_QP_RC) {
+		soft_foreign_prepare(ctx->exec, &peer->remote);
 	}
 	return r;
 }

@@ -37,7 +37,7 @@ static int take_number(struct soft_names *names, bool is_restored, void *object,
 {
 	int r;
 
-	if (!is_restored)
+	if (!is_restored && !names->are_given)
 		return soft_names_alloc(names, object, number);
 	r = soft_names_reserve(names, *number, object);
 	return r == -EEXIST ? -EINVAL : r;

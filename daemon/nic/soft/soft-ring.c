@@ -40,11 +40,15 @@ int soft_channel_new(struct soft_shared_channel **ret_channel, int *ret_fd)
 	return 0;
 }
 
+int soft_channel_memfd(int *ret_fd)
+{
+	return nic_memfd_new("shmd-channel", sizeof(struct soft_shared_channel), ret_fd);
+}
+
 int soft_channel_map(int fd, struct soft_shared_channel **ret_channel)
 {
-	_cleanup_close_ int copy = -1;
 	void *map;
-	int r = nic_mem_adopt(fd, sizeof(struct soft_shared_channel), &copy, &map);
+	int r = nic_mem_view(fd, sizeof(struct soft_shared_channel), true, &map);
 
 	if (r == 0)
 		*ret_channel = map;

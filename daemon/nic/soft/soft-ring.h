@@ -37,14 +37,22 @@ enum soft_way {
 };
 #define SOFT_N_WAYS 2u
 
+/* Rung by one side for the other, which clears it before it looks. */
+struct soft_shared_bell {
+	uint32_t rings;
+} __attribute__((aligned(64)));
+
 struct soft_shared_channel {
 	struct soft_shared_way ways[SOFT_N_WAYS];
+	struct soft_shared_bell bells[SOFT_N_WAYS]; /* of who reads that way; unused within one process */
 	uint32_t is_over; /* one side has left */
 	uint8_t data[SOFT_N_WAYS][SOFT_WAY_BYTES] __attribute__((aligned(4096)));
 };
 
 /* A new one, and its memfd where somebody else is to map it; ret_fd may be NULL. */
 int soft_channel_new(struct soft_shared_channel **ret_channel, int *ret_fd);
+/* One for two others. */
+int soft_channel_memfd(int *ret_fd);
 /* That of another process. -EBADF it is none. */
 int soft_channel_map(int fd, struct soft_shared_channel **ret_channel);
 struct soft_shared_channel *soft_channel_unmap(struct soft_shared_channel *channel);

@@ -73,14 +73,16 @@ static void owner_route_put(void *owner, void *route)
 }
 
 /* The executor of this packet or its answer; NULL: it is lost on the way, as on a cable that was pulled. */
-static struct soft_lane *find_lane(const struct soft_exec *exec, const struct soft_port *port, uint32_t qpn)
+static struct soft_lane *find_lane(const struct soft_exec *exec, struct soft_port *port, uint32_t qpn)
 {
 	struct soft_lane *lane;
 
 	if (exec->is_mute || soft_port_is_down(exec->nic->port) || soft_port_is_down(port))
 		return NULL;
 	lane = soft_port_find_lane(port, qpn);
-	return lane && __atomic_load_n(&lane->shared->running, __ATOMIC_ACQUIRE) ? lane : NULL;
+	if (!lane)
+		return NULL;
+	return __atomic_load_n(soft_lane_is_remote(lane) ? &lane->owner->is_there : &lane->shared->running, __ATOMIC_ACQUIRE) ? lane : NULL;
 }
 
 static int owner_send(void *owner, void *route, struct engine_packet *pkt)
@@ -113,13 +115,16 @@ static struct engine_jam *owner_jam(void *owner, void *route, uint32_t qpn, bool
 static bool has_packets(const struct soft_exec *exec)
 {
 	return !list_empty(&exec->packets) || __atomic_load_n(&exec->lane->packets, __ATOMIC_RELAXED) ||
-	       exec->ends_have_more || __atomic_load_n(&exec->lane->shared->bell, __ATOMIC_RELAXED);
+	       exec->ends_have_more || __atomic_load_n(&exec->lane->shared->bell, __ATOMIC_RELAXED) || soft_foreign_has_news(exec);
 }
 
-static bool has_nothing(const struct soft_lane *lane)
+static bool has_nothing(const struct soft_exec *exec, const struct soft_lane *lane, const struct soft_shared_lane *thread)
 {
-	return __atomic_load_n(&lane->shared->asleep, __ATOMIC_ACQUIRE) && !__atomic_load_n(&lane->packets, __ATOMIC_ACQUIRE) &&
-	       !__atomic_load_n(&lane->shared->bell, __ATOMIC_ACQUIRE);
+	if (!__atomic_load_n(&thread->asleep, __ATOMIC_ACQUIRE))
+		return false;
+	if (soft_lane_is_remote(lane))
+		return !soft_foreign_has_rung(exec, lane);
+	return !__atomic_load_n(&lane->packets, __ATOMIC_ACQUIRE) && !__atomic_load_n(&thread->bell, __ATOMIC_ACQUIRE);
 }
 
 /* The peer has run. An answer may have come in while this thread did not: then it looks again when it has taken that. */
@@ -143,14 +148,18 @@ static bool owner_is_peer_behind(void *owner, void *route, uint32_t qpn, uint32_
 {
 	const struct soft_exec *exec = owner;
 	struct soft_lane *lane = find_lane(exec, route, qpn);
+	const struct soft_shared_lane *thread;
 	uint32_t turns;
 
 	if (!lane)
 		return false;
 	if (soft_foreign_is_behind(exec, lane, stamp))
 		return true;
-	turns = (__atomic_load_n(&lane->shared->turns, __ATOMIC_ACQUIRE) & SOFT_STAMP_MASK) | SOFT_STAMP_SET;
-	if (*stamp & SOFT_STAMP_LAST || has_nothing(lane) || (*stamp && ((turns - *stamp) & SOFT_STAMP_MASK) >= 2)) {
+	thread = soft_lane_thread(exec->nic->fabric, lane);
+	if (!thread)
+		return false;
+	turns = (__atomic_load_n(&thread->turns, __ATOMIC_ACQUIRE) & SOFT_STAMP_MASK) | SOFT_STAMP_SET;
+	if (*stamp & SOFT_STAMP_LAST || has_nothing(exec, lane, thread) || (*stamp && ((turns - *stamp) & SOFT_STAMP_MASK) >= 2)) {
 		if (!has_taken_answers(exec, stamp))
 			return true;
 		*stamp = turns;
@@ -440,7 +449,8 @@ int soft_thread_start(struct soft_exec *exec)
 					       .gpu_poll_usec = exec->nic->gpu_poll_usec,
 				       });
 	snprintf(name, sizeof(name), "shmd-%s", exec->nic->base.name);
-	__atomic_fetch_add(&exec->lane->shared->epoch, 1, __ATOMIC_RELEASE);
+	if (!soft_fabric_is_view(exec->nic->fabric))
+		__atomic_fetch_add(&exec->lane->owner->epoch, 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&exec->lane->shared->running, true, __ATOMIC_RELEASE);
 	r = doorbell_poll_start(&exec->poll, name);
 	if (r < 0)

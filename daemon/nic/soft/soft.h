@@ -81,6 +81,7 @@ int soft_map_adopt(int fd, size_t bytes, struct soft_map *ret_map, int *ret_fd);
 struct soft_names {
 	struct soft_shared_numbers *numbers;
 	uint32_t exec;
+	bool are_given; /* by another process, which has taken them */
 	struct hash objects;
 };
 
@@ -88,6 +89,7 @@ void soft_names_init(struct soft_names *names, struct soft_shared_numbers *numbe
 void soft_names_deinit(struct soft_names *names); /* also of one that is all zero */
 /* As the functions of soft-shared.h; -ENOMEM. */
 int soft_names_alloc(struct soft_names *names, void *object, uint32_t *ret_number);
+/* One that is given must be this executor's: -EINVAL. */
 int soft_names_reserve(struct soft_names *names, uint32_t number, void *object);
 void soft_names_dealloc(struct soft_names *names, uint32_t number);
 /* NULL: nothing of this executor. */
@@ -101,12 +103,14 @@ void *soft_names_find(const struct soft_names *names, uint32_t number);
  * executors of the same user, and through channels from those of others (soft-foreign.c).
  */
 struct soft_lane {
-	struct soft_shared_lane *shared; /* the port's */
+	struct soft_shared_owner *owner; /* the port's; NULL: nobody asks */
+	struct soft_shared_lane *shared; /* of its thread; NULL: that one is in another process */
+	struct soft_shared_lane own; /* where the thread is in no part */
 	uint16_t port, exec; /* where it is in the fabric */
 	struct list *packets; /* atomic stack through link.next, newest first */
 	struct list *calls; /* the same */
 	struct list *ends; /* the same: of channels that others have opened (struct soft_end.link) */
-	int wake_fd; /* owned eventfd, watched edge-triggered and never read */
+	int wake_fd; /* owned eventfd, watched edge-triggered and never read; -1: the thread is in another process */
 };
 
 /* A NIC as other NICs reach it. Lives until the last route to it is put. */
@@ -119,11 +123,23 @@ struct soft_port {
 	struct soft_lane *lanes[SOFT_MAX_EXECS]; /* atomic, owned; NULL: never used */
 };
 
+/* A channel that an executor wants to one in another process. */
+struct soft_want {
+	struct list link;
+	uint16_t port, peer_port, peer_exec;
+};
+
 /* The ports of one probe, by GID. */
 struct soft_fabric {
 	uint32_t refs; /* under lock */
 	struct soft_shared *shared;
-	int shared_fd; /* owned */
+	int shared_fd; /* owned; -1: the table is another process's, and read here */
+	/* Then: */
+	unsigned int own_exec; /* the only one in this process, on each port */
+	struct soft_shared_part *parts[SOFT_MAX_EXECS]; /* atomic, owned: of this process and others, as far as they are known */
+	struct list *wants; /* atomic stack of struct soft_want */
+	int want_fd; /* owned eventfd: there are some */
+	uint64_t import_nsec; /* else: how long imports may still wait for processes of a former daemon; under lock */
 	pthread_mutex_t lock;
 	struct soft_port *ports[SOFT_MAX_NICS]; /* under lock, by NIC; not owned: a port leaves before it is freed */
 	struct list *over; /* atomic stack: ends of channels that nobody uses, to be unmapped by who may wait for that */
@@ -133,6 +149,14 @@ struct soft_fabric {
 
 /* NULL: no memory. */
 struct soft_fabric *soft_fabric_new(void);
+/* A view of another process's: the descriptors of its table, and of the part for this one, are borrowed. -EBADF, -ENOMEM, -EMFILE. */
+int soft_fabric_new_view(int table_fd, int part_fd, unsigned int own_exec, struct soft_fabric **ret_fabric);
+static inline bool soft_fabric_is_view(const struct soft_fabric *fabric)
+{
+	return fabric->shared_fd < 0;
+}
+/* The port at this place of another process's table. -ENODEV, -ENOMEM. */
+int soft_fabric_join(struct soft_fabric *fabric, unsigned int id, struct soft_port **ret_port);
 struct soft_fabric *soft_fabric_ref(struct soft_fabric *fabric);
 struct soft_fabric *soft_fabric_unref(struct soft_fabric *fabric);
 /* A new port with one reference, and a place that no other has. -ENOSPC, -ENOMEM, -EIO. */
@@ -144,23 +168,29 @@ int soft_fabric_find(struct soft_fabric *fabric, const uint8_t gid[16], struct s
 int soft_fabric_find_port(struct soft_fabric *fabric, const void *claimed, struct soft_port **ret_port);
 int soft_fabric_find_id(struct soft_fabric *fabric, uint32_t id, struct soft_port **ret_port);
 
-/* GIDs of a former process for ports that nobody goes by yet. -EXDEV others have settled for others. */
+/* GIDs of a former process for ports that nobody goes by yet. -EXDEV others have settled for others, or the table is not ours. */
 int soft_fabric_adopt(struct soft_fabric *fabric, unsigned int n, const uint8_t (*gids)[16]);
 void soft_fabric_settle(struct soft_fabric *fabric, struct soft_port *port);
 /* All GIDs, at most SOFT_MAX_NICS. */
 unsigned int soft_fabric_gids(struct soft_fabric *fabric, uint8_t (*ret_gids)[16]);
-/* All GIDs, which are settled, and which ports are down; arrays of SOFT_MAX_NICS. */
-void soft_ports_get(struct soft_fabric *fabric, uint8_t (*ret_gids)[16], bool *ret_settled, bool *ret_down);
 void soft_port_mac(const struct soft_port *port, uint8_t ret_mac[6]);
 
 struct soft_port *soft_port_unref(struct soft_port *port);
 /* The lane of this executor, made when it is first asked for. One thread at a time; -EMFILE, -ENOMEM. */
 int soft_port_lane(struct soft_port *port, unsigned int exec, struct soft_lane **ret_lane);
 /* Any thread. The lane of the executor that has this QP; NULL: none. */
-struct soft_lane *soft_port_find_lane(const struct soft_port *port, uint32_t qpn);
+struct soft_lane *soft_port_find_lane(struct soft_port *port, uint32_t qpn);
+/* The same by the executor's number. */
+struct soft_lane *soft_port_exec_lane(struct soft_port *port, unsigned int exec);
+/* The state of its thread; NULL: it is not known yet. */
+const struct soft_shared_lane *soft_lane_thread(const struct soft_fabric *fabric, const struct soft_lane *lane);
+static inline bool soft_lane_is_remote(const struct soft_lane *lane)
+{
+	return !lane->shared;
+}
 
-/* errno says why not. */
-struct soft_lane *soft_lane_new(struct soft_shared_lane *shared);
+/* shared NULL: the lane's own. errno says why not. */
+struct soft_lane *soft_lane_new(struct soft_shared_owner *owner, struct soft_shared_lane *shared);
 struct soft_lane *soft_lane_free(struct soft_lane *lane);
 void soft_lane_push(struct soft_lane *lane, struct list **stack, struct list *item);
 /* Everything pushed so far, oldest first, to the end of *items. Returns whether there was any. */
@@ -173,7 +203,7 @@ void soft_lane_ring(struct soft_lane *lane);
 
 #define SOFT_MAX_CHANNELS 64u /* that one executor opens */
 
-/* The memory of a channel, where both ends are in this process. */
+/* The memory of a channel, for the ends in this process. */
 struct soft_channel {
 	uint32_t refs; /* atomic */
 	struct soft_shared_channel *shared; /* owned */
@@ -187,8 +217,11 @@ struct soft_end {
 	struct soft_fabric *fabric;
 	struct soft_exec *exec; /* NULL: not taken yet */
 	struct soft_end *other; /* owned: the peer's end, as long as this one was not opened */
-	struct soft_channel *channel; /* owned reference */
+	struct soft_channel *channel; /* owned reference; NULL: it is still to come from another process, or was refused */
 	bool is_opener;
+	bool is_remote; /* the peer is in another process; then: */
+	int wake_fds[2]; /* owned eventfds: of this side, watched edge-triggered and never read, and of the peer; -1: none */
+	struct soft_shared_bell *bells[2]; /* of this side, and of the peer */
 	uint16_t port_id, exec_id; /* the peer's */
 	uint32_t epoch; /* the peer's, when it was opened */
 	struct soft_port *port; /* owned reference, the peer's; NULL: not taken yet */
@@ -204,6 +237,22 @@ struct soft_end {
 
 /* soft-end.c: the end of who opens a channel, with the other one. NULL: no memory. */
 struct soft_end *soft_end_new_pair(struct soft_fabric *fabric);
+/* The end of who opens a channel to another process, which is to come. NULL: no memory. */
+struct soft_end *soft_end_new_pending(struct soft_fabric *fabric);
+/*
+ * One end of such a channel for this executor of this process, with the memory and the eventfds of opener and other, all taken also on
+ * failure; channel NULL: it was refused. Returns false if there is no memory, or no such executor.
+ */
+struct soft_remote_channel {
+	struct soft_shared_channel *shared;
+	int wake_fds[SOFT_N_WAYS]; /* of who opened it, and of the other one */
+	bool is_opener;
+	uint16_t port, peer_port, peer_exec;
+	uint32_t peer_epoch;
+};
+bool soft_end_arrive(struct soft_fabric *fabric, struct soft_remote_channel *channel);
+/* The pending end has what has come for it. */
+void soft_end_take_over(struct soft_end *pending, struct soft_end *come);
 /* It is nobody's any more. */
 void soft_end_bury(struct soft_end *end);
 void soft_end_bury_pair(struct soft_end *end);
@@ -244,6 +293,12 @@ void soft_foreign_stock(struct soft_exec *exec, unsigned int n);
 /* The same for peers that are going to be connected, as far as they are of other users. */
 void soft_foreign_expect(struct soft_exec *exec, unsigned int n, const struct nic_addr *(*peer)(const void *peers, unsigned int i),
 			 const void *peers);
+/* Data thread: such a peer in another process is going to be connected. */
+void soft_foreign_prepare(struct soft_exec *exec, const struct nic_addr *peer);
+/* Has somebody in another process news for this executor? */
+bool soft_foreign_has_news(const struct soft_exec *exec);
+/* Has this one rung at a peer in another process that has not looked yet? */
+bool soft_foreign_has_rung(const struct soft_exec *exec, const struct soft_lane *lane);
 /* Is this a peer of another user? */
 bool soft_is_foreign(const struct soft_exec *exec, const struct soft_lane *lane);
 
@@ -353,6 +408,7 @@ struct soft_nic {
 	uint32_t n_mrs; /* atomic */
 	struct soft_events events;
 	bool is_leaving; /* all executors are to rest; atomic */
+	bool was_down; /* a page of a former process says so of the port; atomic */
 	struct nic_counters former; /* of queues that were gone before their contexts were imported; under lock while these are imported */
 };
 
@@ -389,7 +445,7 @@ struct soft_exec {
 	struct list ends; /* struct soft_end.link */
 	struct hash ends_by_peer;
 	struct list ends_with_news, jams;
-	unsigned int n_ends, n_opened, n_jams;
+	unsigned int n_ends, n_opened, n_jams, n_remote;
 	bool ends_have_more; /* some have something left to read */
 	uint32_t n_downs; /* of the port, when packets were last dropped for that */
 	struct soft_delay delay;
@@ -404,10 +460,10 @@ struct soft_exec {
 	uint64_t n_steps; /* of the engine, at the one that is a fault point */
 };
 
-/* NICs that stand for those of another process. Arrays of n_nics. */
+/* NICs that stand for those of another process. Descriptors are borrowed. */
 struct soft_identity {
-	const uint8_t (*gids)[16];
-	const bool *is_settled, *is_down; /* ports */
+	int table_fd, part_fd;
+	unsigned int exec; /* of this process, on each NIC */
 	int killed_pid;
 };
 
@@ -474,6 +530,13 @@ int soft_port_set(struct nic *nic, enum nic_port_state state);
 bool soft_port_is_down(const struct soft_port *port);
 /* Data thread: frees every packet that waits for the engine. */
 void soft_thread_drop_packets(struct soft_exec *exec);
+
+/* ---- the lock of a saved context (soft-lock.c) -------------------------------------------------------------------- */
+
+#define SOFT_IMPORT_NSEC 2000000000u /* that imports of a process, or of all threads, wait for the processes of a former daemon */
+
+/* A description of `fd` of its own, locked for writing: at most nsec until nobody else has it. -EBUSY, -EBADF. */
+int soft_lock_take(int fd, uint64_t nsec, int *ret_fd);
 
 /* ---- contexts (soft-ctx.c) ---------------------------------------------------------------------------------------- */
 

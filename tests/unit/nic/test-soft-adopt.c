@@ -283,7 +283,7 @@ static ino_t page_of(const struct client *c)
 /* As others see the executor of a client: another user sends its payload in the packets. */
 static uint32_t uid_of(const struct client *c)
 {
-	return __atomic_load_n(&soft_ctx(c->ctx)->exec->lane->shared->uid, __ATOMIC_RELAXED);
+	return __atomic_load_n(&soft_ctx(c->ctx)->exec->lane->owner->uid, __ATOMIC_RELAXED);
 }
 
 /* New contexts of users who share a page get another one, and the next process takes both, in any order. */

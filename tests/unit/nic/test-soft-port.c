@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "client.h"
+#include "process-lab.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
@@ -22,13 +23,6 @@ static const struct nic_qp_params short_params = {
 static void set(struct nic *nic, enum nic_port_state state)
 {
 	ASSERT_OK(nic->ops->port_set(nic, state));
-}
-
-static void nap(uint64_t nsec)
-{
-	struct timespec ts = nsec_to_timespec(nsec);
-
-	nanosleep(&ts, NULL);
 }
 
 /* Shorter than a sleep can be. */
@@ -196,7 +190,7 @@ TEST(short_retries_end_in_retry_exceeded_while_the_port_is_down)
 	ASSERT_OK(ops->qp_query(lane.a.ctx, client_qpn(&lane.a, 0), &info));
 	ASSERT_EQ(info.state, NIC_QPS_ERR);
 	ASSERT_EQ(info.counters.retries, 2u);
-	ASSERT_OK(ops->next_event(lane.rig.nic[0], &event));
+	wait_event(lane.rig.nic[0], &event);
 	ASSERT_EQ(event.kind, NIC_EVENT_QP_ERROR);
 	ASSERT_EQ(event.syndrome, SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 	/* The QP that had nothing on its way lives on. */

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "process-lab.h"
 #include "daemon/nic/soft/remote/remote-wire.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
@@ -29,41 +30,6 @@
 #define MANY_QPS 4096u /* their layout does not fit a packet */
 #define MANY_REGIONS 450u /* their descriptors take three */
 #define IMPORT_NSEC (2 * NSEC_PER_SEC) /* that imports wait for former processes */
-
-/* Others test at the same time. */
-static uint32_t alice(void)
-{
-	return 100000 + (uint32_t)getpid() % 400000;
-}
-
-static uint32_t bob(void)
-{
-	return alice() + 400000;
-}
-
-static void nap(uint64_t nsec)
-{
-	struct timespec ts = nsec_to_timespec(nsec);
-
-	nanosleep(&ts, NULL);
-}
-
-static pid_t process_of(uint32_t uid)
-{
-	char name[32];
-
-	snprintf(name, sizeof(name), "executor %u", uid);
-	return child_called(child_called(getpid(), "shmemd-zygote"), name);
-}
-
-static void expect_gone(pid_t pid)
-{
-	uint64_t end = nsec_now() + test_patience_nsec();
-
-	while (kill(pid, 0) == 0 && nsec_now() < end)
-		nap(NSEC_PER_MSEC);
-	ASSERT_ERR(kill(pid, 0) < 0 ? -errno : 0, ESRCH);
-}
 
 static void write_once(struct client *c, uint64_t value)
 {
@@ -85,16 +51,6 @@ static uint64_t count_wqes(struct nic *nic)
 
 	ASSERT_OK(nic->ops->counters(nic, &counters));
 	return counters.wqes;
-}
-
-static void wait_event(struct nic *nic, struct nic_event *ret_event)
-{
-	struct pollfd pfd = {.fd = nic->event_fd, .events = POLLIN};
-	int r;
-
-	while ((r = nic->ops->next_event(nic, ret_event)) == -EAGAIN)
-		ASSERT_EQ(poll(&pfd, 1, (int)(test_patience_nsec() / NSEC_PER_MSEC)), 1);
-	ASSERT_OK(r);
 }
 
 /* ---- start and end -------------------------------------------------------------------------------------------------------- */
@@ -551,6 +507,42 @@ TEST(a_context_goes_on_in_the_process_of_the_next_daemon)
 	nic_imported_deinit(&imported);
 	left_deinit(&left);
 	rig_close(&rig);
+}
+
+static void go_on_elsewhere(bool is_to_threads)
+{
+	struct nic_imported imported = {0};
+	struct left left;
+	struct client c;
+	struct rig rig;
+
+	(is_to_threads ? rig_open_remote : rig_open)(&rig, 1, NULL);
+	open_kept(&c, rig.nic[0]);
+	leave(&c, 0, &left);
+	forget(&c);
+	rig_close(&rig);
+	(is_to_threads ? rig_open : rig_open_remote)(&rig, 1, NULL);
+	if (is_to_threads) {
+		set_lock(left.fds.fds[LEDGER], F_WRLCK);
+		ASSERT_ERR(import(rig.nic[0], &c, &left, &imported), EBUSY);
+		set_lock(left.fds.fds[LEDGER], F_UNLCK);
+	}
+	ASSERT_OK(import(rig.nic[0], &c, &left, &imported));
+	go_on(&c, &rig, &imported);
+	client_close(&c);
+	nic_imported_deinit(&imported);
+	left_deinit(&left);
+	rig_close(&rig);
+}
+
+TEST(a_context_goes_on_in_threads_once_its_process_has_died)
+{
+	go_on_elsewhere(true);
+}
+
+TEST(a_context_of_threads_goes_on_in_a_process)
+{
+	go_on_elsewhere(false);
 }
 
 /* Its first descriptors are in the process by then. */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Channels: records arrive whole and in order, full ways take nothing and lose nothing, and neither side can harm the other. */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -421,7 +423,7 @@ TEST(a_reading_process_that_is_killed_leaves_a_way_that_is_full_at_most)
 	lab_deinit(&l);
 }
 
-TEST(what_executors_share_is_mapped_by_another_process)
+TEST(the_table_is_read_by_other_processes_and_written_by_none_of_them)
 {
 	struct soft_shared *shared, *other;
 	uint32_t number;
@@ -431,21 +433,46 @@ TEST(what_executors_share_is_mapped_by_another_process)
 	ASSERT_OK(soft_shared_new(&shared, &fd));
 	ASSERT_OK(soft_shared_numbers_init(&shared->ports[63].qpns));
 	ASSERT_OK(soft_shared_number_alloc(&shared->ports[63].qpns, 200, &number));
+	ASSERT(mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+	ASSERT_ERR(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) < 0 ? -errno : 0, EPERM);
 	pid = fork();
 	ASSERT_GE(pid, 0);
 	if (pid == 0) {
 		if (soft_shared_map(fd, &other) < 0 || soft_shared_number_exec(&other->ports[63].qpns, number) != 200)
 			_exit(1);
-		__atomic_store_n(&other->ports[63].lanes[200].asleep, 1, __ATOMIC_SEQ_CST);
+		_exit(mprotect(other, sizeof(*other), PROT_READ | PROT_WRITE) == 0);
+	}
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
+	ASSERT_EQ(status, 0);
+	ASSERT_ERR(soft_channel_map(fd, (struct soft_shared_channel **)&other), EBADF);
+	soft_shared_unmap(shared);
+	close(fd);
+}
+
+TEST(a_part_is_written_by_its_process_and_read_by_others)
+{
+	struct soft_shared_part *own, *theirs;
+	int fd, status;
+	pid_t pid;
+
+	ASSERT_OK(soft_part_memfd(&fd));
+	ASSERT_OK(soft_part_map(fd, false, &theirs));
+	pid = fork();
+	ASSERT_GE(pid, 0);
+	if (pid == 0) {
+		if (soft_part_map(fd, true, &own) < 0)
+			_exit(1);
+		__atomic_store_n(&own->lanes[63].asleep, 1, __ATOMIC_SEQ_CST);
 		_exit(0);
 	}
 	ASSERT_EQ(waitpid(pid, &status, 0), pid);
 	ASSERT_EQ(status, 0);
-	ASSERT(soft_shared_lane_ring(&shared->ports[63].lanes[200]));
-	ASSERT_EQ(shared->ports[63].lanes[200].bell, 1u);
-	ASSERT(!soft_shared_lane_ring(&shared->ports[63].lanes[200])); /* it is awake, or will be */
-	ASSERT_EQ(soft_shared_numbers_drop(&shared->ports[63].qpns, 200), 1u);
-	ASSERT_ERR(soft_channel_map(fd, (struct soft_shared_channel **)&other), EBADF);
-	soft_shared_unmap(shared);
+	ASSERT_EQ(theirs->lanes[63].asleep, 1u);
+	ASSERT_OK(soft_part_map(fd, true, &own));
+	ASSERT(soft_shared_lane_ring(&own->lanes[63]));
+	ASSERT_EQ(theirs->lanes[63].bell, 1u);
+	ASSERT(!soft_shared_lane_ring(&own->lanes[63])); /* it is awake, or will be */
+	soft_part_unmap(own);
+	soft_part_unmap(theirs);
 	close(fd);
 }

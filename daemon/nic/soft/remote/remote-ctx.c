@@ -272,15 +272,10 @@ struct nic_ctx *remote_ctx_unimport(struct nic_ctx *base)
 		return NULL;
 	ctx = remote_ctx(base);
 	end_in_host(ctx, REMOTE_CTX_UNIMPORT);
-	list_for_each_entry_safe (queues, next_queues, &ctx->base.queues, base.link) {
-		list_del(&queues->base.link);
-		nic_layout_deinit(&queues->base.layout);
-		free(queues);
-	}
-	list_for_each_entry_safe (mr, next_mr, &ctx->base.mrs, base.link) {
-		list_del(&mr->base.link);
-		free(mr);
-	}
+	list_for_each_entry_safe (queues, next_queues, &ctx->base.queues, base.link)
+		remote_queues_free(queues);
+	list_for_each_entry_safe (mr, next_mr, &ctx->base.mrs, base.link)
+		remote_mr_free(mr);
 	remote_ctx_free(ctx);
 	return NULL;
 }

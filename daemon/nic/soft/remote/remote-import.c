@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/nic/soft/soft-record.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 
@@ -85,42 +86,51 @@ static int take_mrs(struct remote_ctx *ctx, struct remote_reader *reader, uint32
 		struct remote_mr_told told;
 		struct nic_mr *mr;
 
-		r = remote_get(reader, &told, sizeof(told)) ? remote_mr_add(ctx, &told.attr, told.object, told.key, &mr) : -EIO;
+		r = remote_get(reader, &told, sizeof(told)) ? remote_mr_count(ctx->nic) : -EIO;
+		if (r < 0)
+			break;
+		r = remote_mr_add(ctx, &told.attr, told.object, told.key, &mr);
+		if (r < 0)
+			remote_mr_uncount(ctx->nic);
 	}
 	return r;
 }
 
-static bool is_right(const struct nic_layout *layout)
+/* With the numbers of the record, which are taken for them. */
+static bool is_right(const struct nic_layout *layout, const struct nic_layout *record)
 {
-	bool right = true;
+	bool right = layout->n_cqs == record->n_cqs && layout->n_qps == record->n_qps;
 
 	for (uint32_t i = 0; right && i < layout->n_cqs; i++)
-		right = nic_cq_is_right(&layout->cqs[i], layout->total_bytes);
+		right = nic_cq_is_right(&layout->cqs[i], layout->total_bytes) && layout->cqs[i].cqn == record->cqs[i].cqn;
 	for (uint32_t i = 0; right && i < layout->n_qps; i++)
-		right = nic_qp_is_right(&layout->qps[i], layout->total_bytes);
+		right = nic_qp_is_right(&layout->qps[i], layout->total_bytes) && layout->qps[i].qpn == record->qps[i].qpn;
 	return right;
 }
 
-static int take_queues(struct remote_ctx *ctx, struct remote_reader *reader, uint32_t n)
+/* Numbers are the batch's from here, and no more the record's. */
+static int take_queues(struct remote_ctx *ctx, struct remote_reader *reader, struct soft_record *record)
 {
 	int r = 0;
 
-	for (uint32_t i = 0; r == 0 && i < n; i++) {
+	for (uint32_t i = 0; r == 0 && i < record->n_batches; i++) {
 		_cleanup_(nic_layout_deinit) struct nic_layout layout = {0};
 		struct remote_queues_told told;
 		struct nic_queues *queues;
 
 		r = remote_get_layout(reader, &told, &layout);
-		if (r == 0 && !is_right(&layout))
+		if (r == 0 && !is_right(&layout, &record->batches[i].layout))
 			r = -EIO;
 		if (r == 0)
 			r = remote_queues_add(ctx, told.object, told.mem.offset, &layout, &queues);
+		if (r == 0)
+			nic_layout_deinit(&record->batches[i].layout);
 	}
 	return r;
 }
 
-/* As the context has it: for other hosts as well. */
-static void take_down(struct remote_nic *nic, const struct remote_host *but)
+/* As the context has it: for all hosts. */
+static void take_down(struct remote_nic *nic)
 {
 	const struct remote_request request = {.head = {.op = REMOTE_PORT_SET, .nic = nic->index, .value = NIC_PORT_DOWN}};
 	struct soft_port *port = soft_nic(nic->face)->port;
@@ -132,13 +142,13 @@ static void take_down(struct remote_nic *nic, const struct remote_host *but)
 	__atomic_store_n(&port->shared->down, true, __ATOMIC_RELAXED);
 	n = remote_hosts(nic->all, NULL, hosts);
 	for (unsigned int i = 0; i < n; i++) {
-		if (hosts[i] != but)
-			remote_tell(hosts[i], &request);
+		remote_tell(hosts[i], &request);
 		remote_host_put(hosts[i]);
 	}
 }
 
-static int take_objects(struct remote_ctx *ctx, const struct nic_import_attr *attr, const struct remote_packet *answer)
+static int take_objects(struct remote_ctx *ctx, const struct nic_import_attr *attr, const struct remote_packet *answer,
+			struct soft_record *record)
 {
 	struct remote_reader reader = remote_reader(answer);
 	struct remote_opened opened;
@@ -148,17 +158,14 @@ static int take_objects(struct remote_ctx *ctx, const struct nic_import_attr *at
 		return -EIO;
 	r = take_mrs(ctx, &reader, opened.n_mrs);
 	if (r == 0)
-		r = take_queues(ctx, &reader, opened.n_queues);
-	if (r == 0)
-		r = soft_fabric_adopt(soft_nic(ctx->nic->face)->fabric, opened.n_ports < REMOTE_MAX_NICS ? opened.n_ports : REMOTE_MAX_NICS,
-				      (const uint8_t(*)[16])opened.gids);
+		r = take_queues(ctx, &reader, record);
 	if (r == 0 && opened.is_down)
-		take_down(ctx->nic, ctx->host);
+		take_down(ctx->nic);
 	return r;
 }
 
 static int take_context(struct remote_nic *nic, struct remote_host *host, const struct nic_import_attr *attr, struct remote_packet *answer,
-			struct nic_imported *ret_imported)
+			struct soft_record *record, struct nic_imported *ret_imported)
 {
 	struct remote_ctx *ctx;
 	int r;
@@ -166,7 +173,7 @@ static int take_context(struct remote_nic *nic, struct remote_host *host, const 
 	r = remote_ctx_new(nic, host, &attr->ctx, answer, &ctx);
 	if (r < 0)
 		return r;
-	r = take_objects(ctx, attr, answer);
+	r = take_objects(ctx, attr, answer, record);
 	if (r == 0)
 		r = nic_imported_init(ret_imported, &ctx->base);
 	if (r < 0)
@@ -200,10 +207,48 @@ static bool may_import(struct remote_nic *nic)
 	return may;
 }
 
+/* The table is the daemon's, so what a record says of ports and numbers is judged here. */
+static int take_record(struct remote_nic *nic, const struct remote_host *host, struct soft_record *record)
+{
+	uint32_t n = 0;
+	int r = record->nic == nic->index ? 0 : -EXDEV;
+
+	if (r == 0)
+		r = soft_fabric_adopt(soft_nic(nic->face)->fabric, record->n_ports, (const uint8_t(*)[16])record->gids);
+	for (; r == 0 && n < record->n_batches; n += r == 0)
+		r = remote_numbers_reserve(nic, host, &record->batches[n].layout);
+	/* The caller drops only numbers that were taken here. */
+	for (; r < 0 && n < record->n_batches; n++)
+		nic_layout_deinit(&record->batches[n].layout);
+	return r;
+}
+
+static void drop_record(const struct remote_nic *nic, const struct remote_host *host, const struct soft_record *record)
+{
+	for (uint32_t i = 0; i < record->n_batches; i++)
+		remote_numbers_drop(nic, host, &record->batches[i].layout);
+}
+
+static int import_record(struct remote_nic *nic, struct remote_host *host, const struct nic_import_attr *attr,
+			 struct soft_record *record, struct nic_imported *ret_imported)
+{
+	struct remote_packet answer;
+	int r = take_record(nic, host, record);
+
+	if (r == 0)
+		r = import_in(host, nic, attr, &answer);
+	if (r >= 0) {
+		r = take_context(nic, host, attr, &answer, record, ret_imported);
+		remote_packet_deinit(&answer);
+	}
+	drop_record(nic, host, record);
+	return r;
+}
+
 int remote_ctx_import(struct nic *base, const struct nic_import_attr *attr, struct nic_imported *ret_imported)
 {
+	_cleanup_(soft_record_deinit) struct soft_record record = {0};
 	struct remote_nic *nic = remote_nic(base);
-	struct remote_packet answer;
 	struct remote_host *host;
 	int r;
 
@@ -211,14 +256,12 @@ int remote_ctx_import(struct nic *base, const struct nic_import_attr *attr, stru
 		return -EBADF;
 	if (!may_import(nic))
 		return -EBUSY;
-	r = remote_host_get(nic, attr->ctx.uid, &host);
+	r = soft_record_decode(attr->record, attr->record_bytes, &record);
+	if (r == 0)
+		r = remote_host_get(nic, attr->ctx.uid, &host);
 	if (r < 0)
 		return r;
-	r = import_in(host, nic, attr, &answer);
-	if (r >= 0) {
-		r = take_context(nic, host, attr, &answer, ret_imported);
-		remote_packet_deinit(&answer);
-	}
+	r = import_record(nic, host, attr, &record, ret_imported);
 	remote_host_put(host);
 	return r;
 }

@@ -2,7 +2,7 @@
 /*
  * The life of a host on this side. One that has died, or whose packets make no sense, is in no list any more: the user's next context
  * starts another one. The structure lives until its last context has been closed. A channel that hangs up ends a process that lives
- * still, or that cannot die yet. Any thread.
+ * still, or that cannot die yet; it is killed, too, since what it says no longer counts. Any thread.
  */
 #include "daemon/nic/soft/remote/remote.h"
 
@@ -48,6 +48,10 @@ static void host_free(struct remote_host *host)
 	remote_channel_deinit(&host->works);
 	remote_channel_deinit(&host->asks);
 	safe_close(host->asks_theirs);
+	safe_close(host->peers);
+	safe_close(host->peers_theirs);
+	safe_close(host->want_fd);
+	safe_close(host->pidfd);
 	pthread_mutex_destroy(&host->start_lock);
 	free(host);
 }
@@ -88,6 +92,7 @@ void remote_host_die(struct remote_host *host)
 	for (unsigned int i = 0; i < host->all->n_nics; i++)
 		nic_counters_add(&host->all->nics[i]->past, &host->links[i].last);
 	hang_up(host);
+	remote_seat_leave(host);
 	list_del(&host->link);
 	remote_host_put_locked(host);
 }

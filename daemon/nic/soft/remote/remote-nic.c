@@ -257,8 +257,10 @@ static struct nic *close_nic(struct nic *base)
 	struct remote *all = nic->all;
 
 	list_del(&nic->base.link);
-	if (--all->n_open == 0)
+	if (--all->n_open == 0) {
 		remote_hosts_end(all);
+		remote_exchange_stop(all);
+	}
 	safe_close(nic->base.event_fd);
 	nic->base.event_fd = -1;
 	nic->face = nic->face->ops->close(nic->face);
@@ -267,6 +269,7 @@ static struct nic *close_nic(struct nic *base)
 		return NULL;
 	for (unsigned int i = 0; i < all->n_nics; i++)
 		free(all->nics[i]);
+	remote_seats_deinit(all);
 	pthread_mutex_destroy(&all->lock);
 	free(all);
 	return NULL;
@@ -318,6 +321,7 @@ static struct remote *remote_new(const struct nic_soft_attr *attr)
 	snprintf(all->fault, sizeof(all->fault), "%s", attr->fault ? attr->fault : "");
 	pthread_mutex_init(&all->lock, NULL);
 	list_init(&all->hosts);
+	remote_seats_init(all);
 	return all;
 }
 
@@ -345,6 +349,7 @@ static int wrap(struct remote *all, struct nic *soft, struct list *nics)
 	nic->index = all->n_nics;
 	nic->face = soft;
 	list_del(&soft->link);
+	all->table = soft_nic(soft)->fabric->shared;
 	all->nics[all->n_nics++] = nic;
 	all->n_open++;
 	list_add_tail(nics, &nic->base.link);

@@ -11,10 +11,9 @@
 
 #include "proto/base/cleanup.h"
 
-#define MAX_NUMBER 0xffffffu
-
 /* ---- regions ---------------------------------------------------------------------------------------------------------------- */
 
+/* It is counted already. */
 int remote_mr_add(struct remote_ctx *ctx, const struct nic_mr_attr *attr, uint64_t id, uint32_t key, struct nic_mr **ret_mr)
 {
 	struct remote_mr *mr = calloc(1, sizeof(*mr));
@@ -48,12 +47,19 @@ int remote_mr_reg(struct nic_ctx *base, const struct nic_mr_attr *attr, struct n
 
 	if (r < 0)
 		return r;
-	r = remote_ctx_call(ctx, &request, &answer);
+	r = remote_mr_count(ctx->nic);
 	if (r < 0)
 		return r;
+	r = remote_ctx_call(ctx, &request, &answer);
+	if (r < 0) {
+		remote_mr_uncount(ctx->nic);
+		return r;
+	}
 	r = remote_mr_add(ctx, attr, answer.head.object, answer.head.number, ret_mr);
-	if (r < 0)
+	if (r < 0) {
 		dereg(ctx, answer.head.object);
+		remote_mr_uncount(ctx->nic);
+	}
 	remote_packet_deinit(&answer);
 	return r;
 }
@@ -66,32 +72,23 @@ struct nic_mr *remote_mr_dereg(struct nic_mr *base)
 		return NULL;
 	mr = container_of(base, struct remote_mr, base);
 	dereg(remote_ctx(base->ctx), mr->id);
-	list_del(&mr->base.link);
-	free(mr);
+	remote_mr_free(mr);
 	return NULL;
 }
 
 /* ---- batches ---------------------------------------------------------------------------------------------------------------- */
-
-static bool is_number(uint32_t number)
-{
-	return number > 0 && number < MAX_NUMBER;
-}
 
 /* False: the host says what cannot be. */
 static bool take_numbers(struct nic_layout *layout, const struct nic_layout *told)
 {
 	bool right = layout->n_cqs == told->n_cqs && layout->n_qps == told->n_qps;
 
-	for (uint32_t i = 0; right && i < layout->n_cqs; i++) {
-		right = is_number(told->cqs[i].cqn);
-		layout->cqs[i].cqn = told->cqs[i].cqn;
-	}
+	for (uint32_t i = 0; right && i < layout->n_cqs; i++)
+		right = layout->cqs[i].cqn == told->cqs[i].cqn;
 	for (uint32_t i = 0; right && i < layout->n_qps; i++) {
 		struct nic_qp *qp = &layout->qps[i];
 
-		right = is_number(told->qps[i].qpn);
-		qp->qpn = told->qps[i].qpn;
+		right = qp->qpn == told->qps[i].qpn;
 		qp->send_cqn = told->qps[i].send_cqn;
 		qp->recv_cqn = told->qps[i].recv_cqn;
 		qp->addr = told->qps[i].addr;
@@ -134,34 +131,28 @@ static int add_created(struct remote_ctx *ctx, const struct nic_queue_mem *mem, 
 		       struct nic_queues **ret_queues)
 {
 	_cleanup_(nic_layout_deinit) struct nic_layout told_layout = {0};
-	_cleanup_(nic_layout_deinit) struct nic_layout complete = {0};
 	struct remote_reader reader = remote_reader(answer);
 	struct remote_queues_told told;
 	int r = remote_get_layout(&reader, &told, &told_layout);
 
-	if (r == 0)
-		r = nic_layout_copy(&complete, layout);
-	if (r == 0 && !take_numbers(&complete, &told_layout))
+	if (r == 0 && !take_numbers(layout, &told_layout))
 		r = -EIO;
 	if (r == 0)
-		r = remote_queues_add(ctx, told.object, mem->offset, &complete, ret_queues);
+		r = remote_queues_add(ctx, told.object, mem->offset, layout, ret_queues);
 	/* A host that makes no sense has it until it ends. */
 	if (r == -ENOMEM && told_layout.cqs && told_layout.qps)
 		destroy(ctx, told.object);
 	return r;
 }
 
-int remote_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem, struct nic_layout *layout,
-			 struct nic_queues **ret_queues)
+/* The layout has numbers, and is taken if it succeeds. */
+static int create(struct remote_ctx *ctx, const struct nic_queue_mem *mem, struct nic_layout *layout, struct nic_queues **ret_queues)
 {
 	_cleanup_(remote_writer_deinit) struct remote_writer body = {0};
 	struct remote_request request = {.head.op = REMOTE_QUEUES_CREATE, .n_fds = 1, .fds = &mem->fd};
-	struct remote_ctx *ctx = remote_ctx(base);
 	struct remote_packet answer;
-	int r = soft_check_kind(mem->kind);
+	int r;
 
-	if (r < 0)
-		return r;
 	remote_put_layout(&body, layout, 0, mem);
 	if (body.is_short)
 		return -ENOMEM;
@@ -172,8 +163,27 @@ int remote_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem, 
 		return r;
 	r = add_created(ctx, mem, layout, &answer, ret_queues);
 	remote_packet_deinit(&answer);
+	return r;
+}
+
+int remote_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem, struct nic_layout *layout,
+			 struct nic_queues **ret_queues)
+{
+	_cleanup_(nic_layout_deinit) struct nic_layout complete = {0};
+	struct remote_ctx *ctx = remote_ctx(base);
+	int r = soft_check_kind(mem->kind);
+
+	if (r == 0)
+		r = nic_layout_copy(&complete, layout);
+	if (r == 0)
+		r = remote_numbers_take(ctx, &complete);
+	if (r < 0)
+		return r;
+	r = create(ctx, mem, &complete, ret_queues);
 	if (r == 0)
 		nic_layout_deinit(layout);
+	else
+		remote_numbers_drop(ctx->nic, ctx->host, &complete);
 	return r;
 }
 
@@ -185,9 +195,7 @@ int remote_queues_destroy(struct nic_queues *base)
 
 	if (r < 0 && r != -ENODEV)
 		return r;
-	list_del(&queues->base.link);
-	nic_layout_deinit(&queues->base.layout);
-	free(queues);
+	remote_queues_free(queues);
 	return 0;
 }
 

@@ -45,6 +45,9 @@ enum remote_op {
 	REMOTE_RESUME,
 	REMOTE_REST,
 	REMOTE_EVENTS, /* with the socket for the events of a NIC */
+	/* news from the daemon's exchange, without answers (remote-exchange.c) */
+	REMOTE_CHANNEL,
+	REMOTE_PEER_GONE,
 };
 
 /* Head of a request and of its answer. Members that an operation does not need are 0. */
@@ -69,16 +72,42 @@ struct remote_head {
  */
 struct remote_head remote_undoing(const struct remote_head *request, const struct remote_head *answer);
 
-/* Body of REMOTE_INIT. */
+/* Body of REMOTE_INIT, and the order of its descriptors. The answer has the pidfd of the process, where the kernel has pidfds. */
 struct remote_init {
 	struct nic_soft_attr attr; /* without pointers */
 	uint32_t uid;
+	uint32_t seat; /* its executor on each NIC */
 	int32_t daemon_pid;
 	char fault[REMOTE_FAULT_BYTES]; /* empty: none */
-	uint8_t gids[REMOTE_MAX_NICS][16];
-	bool is_settled[REMOTE_MAX_NICS];
-	bool is_down[REMOTE_MAX_NICS];
 };
+
+enum { REMOTE_INIT_ASKS, REMOTE_INIT_PEERS, REMOTE_INIT_WANT, REMOTE_INIT_TABLE, REMOTE_INIT_PART, REMOTE_N_INIT };
+
+/*
+ * One of the host's executors wants a channel to one of another host: written to an eventfd, which carries no descriptors and holds one
+ * wish at a time. The answer is a REMOTE_CHANNEL.
+ */
+struct remote_want {
+	uint32_t nic, peer_nic, peer_seat;
+};
+
+static inline uint64_t remote_want_encode(const struct remote_want *want)
+{
+	return 1 + (want->nic | want->peer_nic << 8 | want->peer_seat << 16);
+}
+
+static inline struct remote_want remote_want_decode(uint64_t word)
+{
+	uint32_t bits = (uint32_t)(word - 1);
+
+	return (struct remote_want){bits & 0xff, bits >> 8 & 0xff, bits >> 16};
+}
+
+/*
+ * REMOTE_CHANNEL: nic is the host's, n the peer's, number the peer's seat, value the peer's epoch, object whether this host opens it. A
+ * negative result: there is none.
+ */
+enum { REMOTE_CHANNEL_MEM, REMOTE_CHANNEL_WAKE_OPENER, REMOTE_CHANNEL_WAKE_OTHER, REMOTE_CHANNEL_PART, REMOTE_N_CHANNEL };
 
 /* Begins the body of an answer to REMOTE_CTX_OPEN and REMOTE_CTX_IMPORT, which come with descriptors. */
 struct remote_opened {

@@ -45,13 +45,26 @@ struct remote_host {
 	struct list link; /* all->hosts while it lives */
 	uint32_t refs; /* under all->lock: of that list, of contexts, and of who uses it now */
 	bool is_dead; /* atomic; changes under all->lock */
-	pthread_mutex_t start_lock; /* of the next three, and of the start of links */
-	int asks_theirs; /* owned, until it starts */
+	unsigned int seat; /* of all->seats, and the number of its executor on each NIC */
+	int peers, want_fd; /* owned: news of the exchange to it, and wishes from it; under all->lock */
+	int pidfd; /* owned; -1: none yet, or the kernel has none; under all->lock */
+	uint32_t n_tokens; /* of the exchange's thread: wishes that it may still have */
+	uint64_t tokens_at_nsec;
+	pthread_mutex_t start_lock; /* of the next four, and of the start of links */
+	int asks_theirs, peers_theirs; /* owned, until it starts */
 	bool was_started;
+	bool was_shown; /* others see it; under all->lock */
 	int start_result;
 	struct remote_channel works, asks;
 	uint64_t import_nsec; /* how long imports may still wait for the former process; under works.lock */
 	struct remote_link links[]; /* one for each NIC */
+};
+
+/* A place for one host after the other. Under all->lock. */
+struct remote_seat {
+	struct remote_host *host; /* NULL: none that lives */
+	int pidfd; /* owned: of the last one, which may not have ended yet; -1: it has */
+	int part_fd; /* owned; -1: never used */
 };
 
 struct remote_nic {
@@ -64,6 +77,7 @@ struct remote_nic {
 	struct list links; /* struct remote_link.link */
 	bool was_started, is_open; /* as in struct soft_nic */
 	struct nic_counters past; /* of hosts that have gone */
+	uint32_t n_mrs; /* atomic */
 };
 
 /* All NICs of one probe. */
@@ -72,8 +86,15 @@ struct remote {
 	char fault[REMOTE_FAULT_BYTES];
 	unsigned int n_nics, n_open;
 	struct remote_nic *nics[REMOTE_MAX_NICS];
+	struct soft_shared *table; /* of the faces */
 	pthread_mutex_t lock;
 	struct list hosts; /* struct remote_host.link, under lock */
+	struct remote_seat seats[SOFT_MAX_EXECS];
+	/* The exchange; under lock until its thread has started. */
+	bool has_exchange, is_over; /* is_over: atomic */
+	pthread_t exchange;
+	int exchange_epoll; /* owned, of want_fds by seat, and of the next one */
+	int exchange_stop; /* owned eventfd */
 };
 
 struct remote_ctx {
@@ -98,7 +119,7 @@ struct remote_mr {
 struct remote_queues {
 	struct nic_queues base;
 	uint64_t id;
-	uint64_t mem_offset;
+	uint64_t mem_offset; /* its numbers are taken while it is here, also if its host has died */
 };
 
 static inline struct remote_nic *remote_nic(struct nic *nic)
@@ -137,6 +158,24 @@ void remote_channel_deinit(struct remote_channel *channel);
 void remote_hosts_end(struct remote *all);
 /* Takes what this host has counted on this NIC. */
 void remote_link_count(struct remote_link *link, const struct nic_counters *counters);
+
+/* ---- seats and channels (remote-exchange.c); under all->lock ------------------------------------------------------------------------ */
+
+void remote_seats_init(struct remote *all);
+void remote_seats_deinit(struct remote *all);
+/* -EUSERS: all are taken. */
+int remote_seat_take(struct remote_host *host);
+/* It has started: others see it, and it may wish for channels. */
+int remote_seat_open(struct remote_host *host);
+/* It lives no more, or its packets make no sense: others see that, and it is killed. */
+void remote_seat_leave(struct remote_host *host);
+/* Not under the lock: ends the thread. */
+void remote_exchange_stop(struct remote *all);
+
+static inline struct soft_shared_port *remote_port(const struct remote_nic *nic)
+{
+	return &nic->all->table->ports[nic->index];
+}
 
 /* ---- calls (remote-call.c) --------------------------------------------------------------------------------------------------- */
 
@@ -178,10 +217,19 @@ struct remote_ctx *remote_ctx_free(struct remote_ctx *ctx);
 
 int remote_mr_reg(struct nic_ctx *ctx, const struct nic_mr_attr *attr, struct nic_mr **ret_mr);
 struct nic_mr *remote_mr_dereg(struct nic_mr *mr);
+/* remote-numbers.c */
+int remote_mr_count(struct remote_nic *nic); /* one more: -ENOSPC */
+void remote_mr_uncount(struct remote_nic *nic);
+void remote_mr_free(struct remote_mr *mr);
+void remote_queues_free(struct remote_queues *queues);
 int remote_mr_add(struct remote_ctx *ctx, const struct nic_mr_attr *attr, uint64_t id, uint32_t key, struct nic_mr **ret_mr);
 int remote_queues_create(struct nic_ctx *ctx, const struct nic_queue_mem *mem, struct nic_layout *layout,
 			 struct nic_queues **ret_queues);
-/* Takes *layout and clears it, if it succeeds. */
+/* Numbers for all of a batch: new ones, which the layout gets, or those that it has. -ENOSPC; -EINVAL another has one of them. */
+int remote_numbers_take(const struct remote_ctx *ctx, struct nic_layout *layout);
+int remote_numbers_reserve(const struct remote_nic *nic, const struct remote_host *host, const struct nic_layout *layout);
+void remote_numbers_drop(const struct remote_nic *nic, const struct remote_host *host, const struct nic_layout *layout);
+/* Takes *layout with its numbers and clears it, if it succeeds. */
 int remote_queues_add(struct remote_ctx *ctx, uint64_t id, uint64_t mem_offset, struct nic_layout *layout,
 		      struct nic_queues **ret_queues);
 int remote_queues_destroy(struct nic_queues *queues);

@@ -3,15 +3,9 @@
 #include "daemon/nic/soft/remote/serve.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "proto/base/cleanup.h"
-#include "proto/base/nsec.h"
-
-#define LOCK_LOOK_NSEC NSEC_PER_MSEC
 
 struct serve_ctx *serve_find_ctx(struct serve *serve, uint64_t id)
 {
@@ -23,37 +17,6 @@ struct serve_ctx *serve_find_ctx(struct serve *serve, uint64_t id)
 	return NULL;
 }
 
-/* ---- the lock of a saved context ------------------------------------------------------------------------------------------- */
-
-/* An OFD lock belongs to an open file description, and the store shares this one. So the process opens the file again. */
-static int open_again(int fd)
-{
-	char path[32];
-	int own;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	own = open(path, O_RDWR | O_CLOEXEC);
-	return own < 0 ? -EBADF : own;
-}
-
-int serve_lock(int fd, uint64_t nsec, int *ret_fd)
-{
-	const struct timespec pause = nsec_to_timespec(LOCK_LOOK_NSEC);
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-	_cleanup_close_ int own = open_again(fd);
-	uint64_t begin = nsec_now();
-
-	if (own < 0)
-		return own;
-	while (fcntl(own, F_OFD_SETLK, &lock) < 0) {
-		if ((errno != EAGAIN && errno != EACCES && errno != EINTR) || nsec_now() - begin >= nsec)
-			return errno == EAGAIN || errno == EACCES ? -EBUSY : -errno;
-		nanosleep(&pause, NULL);
-	}
-	*ret_fd = take_fd(&own);
-	return 0;
-}
-
 /* ---- contexts ------------------------------------------------------------------------------------------------------------- */
 
 static void tell_ctx(const struct serve_ctx *of, struct serve_answer *answer)
@@ -63,7 +26,7 @@ static void tell_ctx(const struct serve_ctx *of, struct serve_answer *answer)
 		.ctx = serve_id(of),
 		.pdn = ctx->pdn,
 		.register_offset = ctx->base.doorbell.register_offset,
-		.is_down = soft_port_is_down(ctx->nic->port),
+		.is_down = soft_port_is_down(ctx->nic->port) || __atomic_load_n(&ctx->nic->was_down, __ATOMIC_RELAXED),
 		.past = ctx->past,
 	};
 	struct nic_saved_fds saved;

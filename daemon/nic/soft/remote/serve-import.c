@@ -123,7 +123,7 @@ static int lock_and_import(struct serve *serve, const struct remote_packet *requ
 		return -EXDEV;
 	if (has_already(serve, attr->fds.fds[SOFT_SAVED_LEDGER]))
 		return -EINVAL;
-	r = serve_lock(attr->fds.fds[SOFT_SAVED_LEDGER], request->head.nsec, &lock_fd);
+	r = soft_lock_take(attr->fds.fds[SOFT_SAVED_LEDGER], request->head.nsec, &lock_fd);
 	return r < 0 ? r : import(serve, serve->nics[request->head.nic].nic, attr, lock_fd, answer);
 }
 

@@ -18,7 +18,7 @@ static int lock_new(struct nic_ctx *ctx, int *ret_fd)
 	struct nic_saved_fds saved;
 
 	*ret_fd = -1;
-	return ctx->nic->ops->ctx_saved_fds(ctx, &saved) < 0 ? 0 : serve_lock(saved.fds[SOFT_SAVED_LEDGER], 0, ret_fd);
+	return ctx->nic->ops->ctx_saved_fds(ctx, &saved) < 0 ? 0 : soft_lock_take(saved.fds[SOFT_SAVED_LEDGER], 0, ret_fd);
 }
 
 static int open_ctx(struct serve *serve, struct remote_packet *request, struct serve_answer *answer)

@@ -232,10 +232,10 @@ static void drop_privileges(void)
 	syscall(SYS_capset, &header, none);
 }
 
-static int make_nics(struct serve *serve, const struct remote_init *init)
+static int make_nics(struct serve *serve, const struct remote_init *init, const int *fds)
 {
 	const struct soft_identity identity = {
-		.gids = init->gids, .is_settled = init->is_settled, .is_down = init->is_down, .killed_pid = init->daemon_pid};
+		.table_fd = fds[REMOTE_INIT_TABLE], .part_fd = fds[REMOTE_INIT_PART], .exec = init->seat, .killed_pid = init->daemon_pid};
 	struct nic_soft_attr attr = init->attr;
 	struct list nics;
 	struct nic *nic;
@@ -251,25 +251,37 @@ static int make_nics(struct serve *serve, const struct remote_init *init)
 	return 0;
 }
 
-static int init(struct serve *serve, struct remote_packet *request)
+/* So that the daemon knows when this process has ended. */
+static void tell_pidfd(struct serve_answer *with)
+{
+	int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+	if (pidfd >= 0)
+		with->fds[with->n_fds++] = pidfd;
+}
+
+static int init(struct serve *serve, struct remote_packet *request, struct serve_answer *with)
 {
 	struct remote_init init;
 	char name[32];
 	pthread_t thread;
 	int r;
 
-	if (request->head.op != REMOTE_INIT || request->n_fds != 1 || request->head.bytes != sizeof(init))
+	if (request->head.op != REMOTE_INIT || request->n_fds != REMOTE_N_INIT || request->head.bytes != sizeof(init))
 		return -EBADMSG;
 	memcpy(&init, request->body, sizeof(init));
-	serve->asks = remote_packet_take_fd(request, 0);
+	serve->asks = remote_packet_take_fd(request, REMOTE_INIT_ASKS);
+	serve->peers = remote_packet_take_fd(request, REMOTE_INIT_PEERS);
+	serve->want_fd = remote_packet_take_fd(request, REMOTE_INIT_WANT);
 	serve->linger_msec = init.attr.linger_msec ? init.attr.linger_msec : LINGER_MSEC;
 	snprintf(name, sizeof(name), "executor %u", init.uid);
 	prctl(PR_SET_NAME, name);
+	tell_pidfd(with);
 	drop_privileges();
-	r = make_nics(serve, &init);
+	r = make_nics(serve, &init, request->fds);
 	if (r == 0 && serve->daemon_pidfd >= 0)
 		r = thread_start(&thread, STACK_BYTES, "shmd-watch", watch_daemon, serve);
-	return r;
+	return r < 0 ? r : thread_start(&thread, STACK_BYTES, "shmd-peers", serve_peers, serve);
 }
 
 void nic_soft_serve(int channel, int daemon_pidfd)
@@ -288,8 +300,10 @@ void nic_soft_serve(int channel, int daemon_pidfd)
 	list_init(&serve.ctxs);
 	if (serve.nudge < 0 || remote_recv(channel, REMOTE_FOR_EVER, &request) < 0)
 		end();
-	r = init(&serve, &request);
+	r = init(&serve, &request, &with);
 	answer(&serve, channel, &request, &with, r);
+	for (unsigned int i = 0; i < with.n_fds; i++)
+		safe_close(with.fds[i]);
 	remote_packet_deinit(&request);
 	if (r < 0 || thread_start(&thread, 0, "shmd-works", run_works, &serve) < 0)
 		end();

@@ -4,7 +4,7 @@
  * executors; all memory of the user's clients is mapped here and nowhere else.
  *
  * One thread carries out works, and may wait as long as the user's memory makes it wait. The process's first thread answers
- * questions and passes events on. A third one waits for the death of the daemon.
+ * questions and passes events on. A third one waits for the death of the daemon, a fourth one maps channels to executors of others.
  */
 #ifndef SHMEMD_NIC_SOFT_REMOTE_SERVE_H
 #define SHMEMD_NIC_SOFT_REMOTE_SERVE_H
@@ -28,7 +28,8 @@ struct serve_ctx {
 };
 
 struct serve {
-	int works, asks; /* owned */
+	int works, asks, peers; /* owned */
+	int want_fd; /* owned eventfd: the next wish for a channel */
 	int daemon_pidfd; /* -1: the kernel has none */
 	int nudge; /* eventfd: the first thread looks whether it is over */
 	unsigned int n_nics;
@@ -68,9 +69,10 @@ int serve_fds(struct serve *serve, struct remote_packet *request);
 void serve_fds_drop(struct serve *serve);
 /* The context is new: into the list, and into the answer. Closes it on failure. `lock_fd` is taken. */
 int serve_ctx_add(struct serve *serve, struct nic_ctx *ctx, int lock_fd, struct serve_answer *answer);
-/* A description of `fd` of its own, locked for writing: at most nsec until nobody else has it. -EBUSY, -EBADF. */
-int serve_lock(int fd, uint64_t nsec, int *ret_fd);
 /* On the first thread: the same for questions. */
 int serve_ask(struct serve *serve, struct remote_packet *request, struct serve_answer *answer);
+
+/* A thread: asks for the channels that executors want, and gives them those that come (serve-peers.c). */
+void *serve_peers(void *serve);
 
 #endif
