@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The runtime: PEs, worlds, a symmetric heap, teams, one-sided operations.
+ *
+ * A world is a set of processes, its PEs, which are numbered from 0. Each has a symmetric heap: shmd_malloc() returns memory that
+ * exists on all PEs, and the address of one PE's copy names the copies of all others. A PE puts to, gets from and counts in the
+ * memory of other PEs without their help: through mapped memory on one node, by queues that shmemd owns otherwise.
+ *
+ * Errors: functions return 0 or a negative errno; shmd_error_text() then has a sentence for this thread that names the PE, its node
+ * and the cause. Every function that waits has a time limit.
+ *
+ * These rules hold for every function, unless its comment says otherwise:
+ *	Ownership	a handle belongs to the caller until the function that ends it, and at the latest until shmd_world_close()
+ *	Attrs		zero in a field means the default that its comment names, NULL in place of an attr all defaults
+ *	Collective	the comment says so if all PEs of the world or team must call, with equal arguments, in the same order
+ *	Threads		any number, if the world was opened with SHMD_THREAD_MULTIPLE (the default); collective calls on one world
+ *			or team one at a time
+ *	Blocks		at most the time limit of the world or context: -ETIMEDOUT. Operations that were begun may still be carried out
+ *	Errors		-EINVAL an argument; -ETIMEDOUT; -ENOMEM; -EHOSTDOWN the PE has ended, or for waits and collective calls any PE that
+ *			shmd_world_forgive() has not been called for; -ENOTCONN the world is not started, or there is no path to the
+ *			PE; -ECONNRESET shmemd or this session has ended, or the NIC is down; -EIO a request failed at the NIC;
+ *			-ECHILD in a forked child
+ *	Since		0.2
+ * Device functions on the same objects are in <shmd/dev/pe.h>; they compile as C and as CUDA.
+ */
+#ifndef SHMD_H
+#define SHMD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <shmd-bootstrap.h>
+#include <shmd/abi/world.h>
+#include <shmemclient.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct shmd_world;
+struct shmd_ctx;
+struct shmd_team;
+
+/* ---- worlds --------------------------------------------------------------------------------------------------------------- */
+
+enum shmd_thread_level {
+	SHMD_THREAD_SINGLE = 1,
+	SHMD_THREAD_FUNNELED = 2,
+	SHMD_THREAD_SERIALIZED = 3,
+	SHMD_THREAD_MULTIPLE = 4,
+};
+
+/* struct shmd_world_attr.paths */
+#define SHMD_ALLOW_MAPPED 0x1u
+#define SHMD_ALLOW_QUEUE 0x2u
+
+struct shmd_world_attr {
+	const char *bootstrap; /* module: "auto", "uid", "pmi1", ...; NULL: $SHMD_BOOTSTRAP, else "auto" */
+	const struct shmd_uid *uid; /* with rank and size: the bootstrap is "uid"; NULL: as `bootstrap` says */
+	int rank, size; /* with uid */
+	const void *mpi_comm; /* pointer to an MPI_Comm: the bootstrap is "mpi"; NULL: as `bootstrap` says */
+	const char *socket_path; /* of shmemd, as in shmd_client_attr; all worlds of a process that are open have the same */
+	uint64_t heap_bytes; /* of the first chunk; 0: $SHMD_HEAP_SIZE */
+	uint32_t paths; /* SHMD_ALLOW_*; 0: $SHMD_PATHS, else all */
+	enum shmd_thread_level threads; /* 0: SHMD_THREAD_MULTIPLE */
+	uint64_t timeout_nsec; /* of every operation; 0: $SHMD_TIMEOUT; SHMD_DEV_NO_TIMEOUT: none */
+};
+
+/* shmd_uid_make - a unique id for a new world, to be given to all its ranks. The caller becomes rank 0 of that world. */
+SHMD_EXPORT int shmd_uid_make(struct shmd_uid *ret_uid);
+/*
+ * shmd_world_open - join a world: the caller has a rank afterwards
+ *
+ * Collective. Makes no heap and needs no daemon yet: shmd_world_start() does. A process may have any number of worlds, of any size,
+ * one after the other or at once; they share the process's session with shmemd.
+ *
+ * attr		in; may be NULL. Its strings are not kept
+ * Blocks	until all ranks have called, at most $SHMD_BOOTSTRAP_TIMEOUT
+ * Errors	-ETIMEDOUT ranks are missing, the text names them; -EPROTO another version of the library, or two ranks with one number
+ */
+SHMD_EXPORT int shmd_world_open(const struct shmd_world_attr *attr, struct shmd_world **ret_world);
+/*
+ * shmd_world_start - make the heap and the paths to all PEs
+ *
+ * Collective; a second call does nothing. shmd_malloc() and the other collective calls on a world do it where it was not done.
+ *
+ * Errors	-ECONNREFUSED, -ENOENT shmemd does not run; -EHOSTUNREACH the allowed paths do not lead to a PE; those of
+ *		shmd_nic_open() and shmd_queues_create(). If one PE fails all do
+ */
+SHMD_EXPORT int shmd_world_start(struct shmd_world *world);
+/*
+ * shmd_world_close - leave the world
+ *
+ * Collective: waits for all PEs, then frees contexts, teams, heap. It always frees; the result says whether all PEs came. NULL is
+ * allowed. In a forked child it frees the child's copy only.
+ */
+SHMD_EXPORT int shmd_world_close(struct shmd_world *world);
+/* End the processes of all PEs with this exit status (0: 1). Not collective; does not return. */
+SHMD_EXPORT void shmd_world_abort(struct shmd_world *world, int status, const char *why) __attribute__((noreturn));
+
+enum shmd_world_status {
+	SHMD_WORLD_NONE = 0, /* NULL, or closed in a forked child */
+	SHMD_WORLD_OPEN = 1, /* has a rank, and no heap yet */
+	SHMD_WORLD_STARTED = 2,
+	SHMD_WORLD_BROKEN = 3, /* a PE has ended, or the session has */
+};
+/* Never blocks. */
+SHMD_EXPORT enum shmd_world_status shmd_world_status(const struct shmd_world *world);
+
+struct shmd_world_info {
+	int pe, n_pes;
+	int node_pe, n_node_pes; /* among the PEs of this node */
+	int node, n_nodes; /* nodes are numbered by their lowest PE; before the start as the launcher says, or -1 */
+	int n_gone; /* PEs that have ended */
+	char bootstrap[32]; /* the module */
+	uint64_t heap_bytes, heap_used_bytes, heap_max_bytes; /* in chunks, allocated, reserved */
+};
+SHMD_EXPORT int shmd_world_info(const struct shmd_world *world, struct shmd_world_info *ret_info);
+/* -1 for NULL. Never block. */
+SHMD_EXPORT int shmd_my_pe(const struct shmd_world *world);
+SHMD_EXPORT int shmd_n_pes(const struct shmd_world *world);
+
+struct shmd_pe_info {
+	enum shmd_path path;
+	int node, node_pe;
+	int pid; /* as the PE saw itself */
+	char host[64];
+	char nic[32]; /* by which requests go to it; empty without a queue */
+	char reason[128]; /* why this path and not a better one */
+};
+SHMD_EXPORT int shmd_pe_info(const struct shmd_world *world, int pe, struct shmd_pe_info *ret_info);
+/*
+ * shmd_world_forgive - go on without the PEs that have ended so far
+ *
+ * Until then their end ends every wait for memory and every collective call with -EHOSTDOWN. Operations to them keep failing.
+ */
+SHMD_EXPORT int shmd_world_forgive(struct shmd_world *world);
+
+/* ---- symmetric memory ---------------------------------------------------------------------------------------------------------- */
+
+/* Hints: bits of `hints` */
+#define SHMD_HINT_ATOMICS 0x1u /* used by atomics of remote PEs */
+#define SHMD_HINT_SIGNALS 0x2u /* used as signal words */
+
+/*
+ * shmd_malloc - symmetric memory
+ *
+ * Collective on the world; a barrier at its end. The same offset on all PEs. The heap grows by chunks when it is full.
+ * shmd_calloc() zeroes it on each PE before the barrier. shmd_align() takes an alignment, a power of two. shmd_realloc() keeps the
+ * contents, may move, and with ptr NULL allocates.
+ *
+ * bytes	0: succeeds with NULL
+ * ret_ptr	out: 16-byte aligned or better, valid until shmd_free()
+ * Errors	-ENOMEM the heap is full on one PE at least, so no PE has the memory; -EINVAL the PEs pass different arguments
+ */
+SHMD_EXPORT int shmd_malloc(struct shmd_world *world, size_t bytes, uint32_t hints, void **ret_ptr);
+SHMD_EXPORT int shmd_calloc(struct shmd_world *world, size_t n, size_t bytes, uint32_t hints, void **ret_ptr);
+SHMD_EXPORT int shmd_align(struct shmd_world *world, size_t alignment, size_t bytes, uint32_t hints, void **ret_ptr);
+SHMD_EXPORT int shmd_realloc(struct shmd_world *world, void *ptr, size_t bytes, void **ret_ptr);
+/*
+ * shmd_free - this PE does not need the memory any more
+ *
+ * Not collective and never waits. The memory serves again when all PEs have freed it. NULL is allowed.
+ *
+ * Errors	-EINVAL not the start of an allocation, or freed already
+ */
+SHMD_EXPORT int shmd_free(struct shmd_world *world, void *ptr);
+/* The address at which this process reaches pe's copy by loads and stores; NULL if it does not. Never blocks. */
+SHMD_EXPORT void *shmd_ptr(const struct shmd_world *world, const void *ptr, int pe);
+
+/* ---- contexts --------------------------------------------------------------------------------------------------------------------- */
+
+/* struct shmd_ctx_attr.flags */
+#define SHMD_CTX_PRIVATE 0x1u /* used by the thread that made it only */
+#define SHMD_CTX_SERIALIZED 0x2u /* by one thread at a time */
+
+struct shmd_ctx_attr {
+	uint32_t flags; /* SHMD_CTX_* */
+	uint64_t timeout_nsec; /* 0: the world's */
+};
+
+/* The default context of a world; NULL before its start. Never blocks. */
+SHMD_EXPORT struct shmd_ctx *shmd_world_ctx(struct shmd_world *world);
+/*
+ * shmd_ctx_create - a context with queues of its own, on a team: PEs are numbered as in it
+ *
+ * Local if all PEs of the team are mapped; collective on the team otherwise, because both ends of a queue are made.
+ */
+SHMD_EXPORT int shmd_ctx_create(struct shmd_team *team, const struct shmd_ctx_attr *attr, struct shmd_ctx **ret_ctx);
+/* Waits until its operations are complete, and frees it, on failure too. NULL is allowed. */
+SHMD_EXPORT int shmd_ctx_destroy(struct shmd_ctx *ctx);
+/* For device functions on CPU threads; valid until destroy. Never block. */
+SHMD_EXPORT struct shmd_dev_ctx *shmd_ctx_dev(struct shmd_ctx *ctx);
+SHMD_EXPORT struct shmd_dev_world *shmd_world_dev(struct shmd_world *world);
+
+/* ---- teams ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Teams that every world has; NULL before its start. Never block. */
+SHMD_EXPORT struct shmd_team *shmd_team_world(struct shmd_world *world);
+/* The PEs whose memory is mapped here, and the PEs of this node. */
+SHMD_EXPORT struct shmd_team *shmd_team_shared(struct shmd_world *world);
+SHMD_EXPORT struct shmd_team *shmd_team_node(struct shmd_world *world);
+/*
+ * shmd_team_split_strided - PEs start, start + stride, ... of the parent as a new team
+ *
+ * Collective on the parent; PEs that are not members get NULL. At most SHMD_DEV_MAX_TEAMS live on a PE.
+ */
+SHMD_EXPORT int shmd_team_split_strided(struct shmd_team *parent, int start, int stride, int n_pes, struct shmd_team **ret_team);
+/* A grid with rows of xrange PEs: the caller's row and its column. Collective on the parent. */
+SHMD_EXPORT int shmd_team_split_2d(struct shmd_team *parent, int xrange, struct shmd_team **ret_row, struct shmd_team **ret_column);
+/* PEs with equal colors, ordered by key, then by PE; color -1: no team. Collective on the parent. */
+SHMD_EXPORT int shmd_team_split_color(struct shmd_team *parent, int color, int key, struct shmd_team **ret_team);
+/* Collective on the team. Teams that every world has are left alone. NULL is allowed. */
+SHMD_EXPORT int shmd_team_destroy(struct shmd_team *team);
+/* -1 for NULL. Never block. */
+SHMD_EXPORT int shmd_team_my_pe(const struct shmd_team *team);
+SHMD_EXPORT int shmd_team_n_pes(const struct shmd_team *team);
+/* PE `pe` of one team as a PE of another; -1 if it is not in it. to NULL: in the world. Never blocks. */
+SHMD_EXPORT int shmd_team_translate(const struct shmd_team *from, int pe, const struct shmd_team *to);
+/* As shmd_ptr(), with a PE of the team. */
+SHMD_EXPORT void *shmd_team_ptr(const struct shmd_team *team, const void *ptr, int pe);
+SHMD_EXPORT struct shmd_dev_team *shmd_team_dev(struct shmd_team *team);
+/* All PEs of the team have called; stores and mapped operations before it are visible. Does not complete operations on queues. */
+SHMD_EXPORT int shmd_team_sync(struct shmd_team *team);
+/* Completes all operations of this PE on the default context, then syncs. */
+SHMD_EXPORT int shmd_team_barrier(struct shmd_team *team);
+SHMD_EXPORT int shmd_barrier_all(struct shmd_world *world);
+SHMD_EXPORT int shmd_sync_all(struct shmd_world *world);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

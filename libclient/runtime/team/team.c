@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Teams: those that every world has, their members, sync and barrier, their end. split.c and meet.c make new ones.
+ *
+ * The list of a world's teams is under its lock of tables; all else of a team is constant but for what syncs count.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <shmd/dev/pe.h>
+
+#include "libclient/runtime/team/ids.h"
+#include "libclient/runtime/team/team.h"
+#include "libclient/runtime/world/ctx.h"
+#include "libclient/runtime/world/exchange.h"
+#include "libclient/runtime/world/world-heap.h"
+#include "libclient/runtime/world/world.h"
+#include "proto/base/cleanup.h"
+
+int team_check(const struct shmd_team *team)
+{
+	if (!team)
+		return shmd_error_set(-EINVAL, "team is NULL");
+	return world_check(team->world);
+}
+
+static void list_add(struct shmd_world *world, struct shmd_team *team)
+{
+	pthread_mutex_lock(&world->tables);
+	team->next = world->teams;
+	if (team->next)
+		team->next->prev = team;
+	world->teams = team;
+	pthread_mutex_unlock(&world->tables);
+}
+
+static void list_remove(struct shmd_world *world, struct shmd_team *team)
+{
+	pthread_mutex_lock(&world->tables);
+	if (team->prev)
+		team->prev->next = team->next;
+	else
+		world->teams = team->next;
+	if (team->next)
+		team->next->prev = team->prev;
+	pthread_mutex_unlock(&world->tables);
+}
+
+void team_free(struct shmd_team *team)
+{
+	if (!team)
+		return;
+	free(team->members);
+	free(team);
+}
+
+int team_alloc(struct shmd_world *world, int max_pes, struct shmd_team **ret_team)
+{
+	struct shmd_team *team;
+	void *memory;
+
+	if (posix_memalign(&memory, 64, sizeof(*team)))
+		return shmd_error_set(-ENOMEM, "no memory for a team");
+	team = memset(memory, 0, sizeof(*team));
+	team->world = world;
+	team->members = calloc((size_t)max_pes, sizeof(*team->members));
+	if (!team->members) {
+		free(team);
+		return shmd_error_set(-ENOMEM, "no memory for a team of %d PEs", max_pes);
+	}
+	*ret_team = team;
+	return 0;
+}
+
+static uint32_t place_of(const struct shmd_team *team, int pe)
+{
+	uint32_t i = 0;
+
+	while (i < team->dev.n_pes && team_pe(team, (int)i) != pe)
+		i++;
+	return i;
+}
+
+void team_begin(struct shmd_team *team, uint32_t id, int n_pes)
+{
+	team->dev.world_addr = (uintptr_t)team->world->dev;
+	team->dev.members_addr = (uintptr_t)team->members;
+	team->dev.scratch_offset = WORLD_SCRATCH_OFFSET + (uint64_t)id * SHMD_DEV_TEAM_SCRATCH_BYTES;
+	team->dev.scratch_heap = SHMD_DEV_HEAP_HOST;
+	team->dev.id = id;
+	team->dev.n_pes = (uint32_t)n_pes;
+	team->dev.stride = 1;
+	team->dev.my_pe = place_of(team, team->world->rank);
+	list_add(team->world, team);
+}
+
+void team_drop(struct shmd_team *team)
+{
+	list_remove(team->world, team);
+	team_free(team);
+}
+
+/* ---- teams that every world has */
+
+static bool is_in(const struct shmd_world *world, enum world_builtin which, int pe)
+{
+	if (which == WORLD_TEAM_NODE)
+		return world->peers[pe].node == world->peers[world->rank].node;
+	return which == WORLD_TEAM_ALL || pe == world->rank || world->peers[pe].is_mapped;
+}
+
+static int make_builtin(struct shmd_world *world, enum world_builtin which)
+{
+	struct shmd_team *team;
+	int r = team_alloc(world, world->size, &team), n = 0;
+
+	if (r < 0)
+		return r;
+	for (int i = 0; i < world->size; i++)
+		if (is_in(world, which, i))
+			team->members[n++] = (uint32_t)i;
+	/* Without a table, device functions compute the PEs of the world. */
+	if (which == WORLD_TEAM_ALL) {
+		free(team->members);
+		team->members = NULL;
+	}
+	team_begin(team, which, n);
+	world->builtin[which] = team;
+	return 0;
+}
+
+int world_teams_make(struct shmd_world *world)
+{
+	int r = 0;
+
+	world->ids = calloc(1, sizeof(*world->ids));
+	if (!world->ids)
+		return shmd_error_set(-ENOMEM, "no memory for the ids of teams");
+	team_ids_init(world->ids, WORLD_N_BUILTIN, (uint32_t)world->settings.max_teams);
+	for (int i = 0; !r && i < WORLD_N_BUILTIN; i++)
+		r = make_builtin(world, (enum world_builtin)i);
+	if (!r)
+		world->dev->world_team_addr = (uintptr_t)&world->builtin[WORLD_TEAM_ALL]->dev;
+	return r;
+}
+
+void world_teams_drop(struct shmd_world *world)
+{
+	while (world->teams) {
+		struct shmd_team *next = world->teams->next;
+
+		team_free(world->teams);
+		world->teams = next;
+	}
+	memset(world->builtin, 0, sizeof(world->builtin));
+	world->dev->world_team_addr = 0;
+	free(world->ids);
+	world->ids = NULL;
+}
+
+/* ---- what a program sees */
+
+static struct shmd_team *builtin(struct shmd_world *world, enum world_builtin which)
+{
+	return world && __atomic_load_n(&world->is_started, __ATOMIC_ACQUIRE) ? world->builtin[which] : NULL;
+}
+
+struct shmd_team *shmd_team_world(struct shmd_world *world)
+{
+	return builtin(world, WORLD_TEAM_ALL);
+}
+
+struct shmd_team *shmd_team_shared(struct shmd_world *world)
+{
+	return builtin(world, WORLD_TEAM_SHARED);
+}
+
+struct shmd_team *shmd_team_node(struct shmd_world *world)
+{
+	return builtin(world, WORLD_TEAM_NODE);
+}
+
+int shmd_team_my_pe(const struct shmd_team *team)
+{
+	return team ? (int)team->dev.my_pe : -1;
+}
+
+int shmd_team_n_pes(const struct shmd_team *team)
+{
+	return team ? (int)team->dev.n_pes : -1;
+}
+
+int shmd_team_translate(const struct shmd_team *from, int pe, const struct shmd_team *to)
+{
+	uint32_t place;
+
+	if (!from || pe < 0 || (uint32_t)pe >= from->dev.n_pes)
+		return -1;
+	if (!to)
+		return team_pe(from, pe);
+	place = to->world == from->world ? place_of(to, team_pe(from, pe)) : to->dev.n_pes;
+	return place < to->dev.n_pes ? (int)place : -1;
+}
+
+void *shmd_team_ptr(const struct shmd_team *team, const void *ptr, int pe)
+{
+	int world_pe = shmd_team_translate(team, pe, NULL);
+
+	return world_pe < 0 ? NULL : shmd_ptr(team->world, ptr, world_pe);
+}
+
+struct shmd_dev_team *shmd_team_dev(struct shmd_team *team)
+{
+	return team ? &team->dev : NULL;
+}
+
+/* ---- sync */
+
+int team_sync(struct shmd_team *team)
+{
+	return world_status_error(team->world, shmd_dev_team_sync(&team->world->ctx->dev, &team->dev), "waiting for all PEs of a team", -1);
+}
+
+int shmd_team_sync(struct shmd_team *team)
+{
+	int r = team_check(team);
+
+	return r ? r : team_sync(team);
+}
+
+int shmd_team_barrier(struct shmd_team *team)
+{
+	int r = team_check(team);
+
+	if (r < 0)
+		return r;
+	return world_status_error(team->world, shmd_dev_team_barrier(&team->world->ctx->dev, &team->dev), "waiting for all PEs of a team", -1);
+}
+
+/* ---- the end */
+
+/* After the sync no member writes to the scratch of this PE any more. */
+static void release_id(struct shmd_team *team)
+{
+	struct shmd_world *world = team->world;
+
+	memset(world_heap_at(&world->pes[world->rank], team->dev.scratch_offset), 0, SHMD_DEV_TEAM_SCRATCH_BYTES);
+	pthread_mutex_lock(&world->tables);
+	team_ids_return(world->ids, team->dev.id);
+	pthread_mutex_unlock(&world->tables);
+}
+
+int shmd_team_destroy(struct shmd_team *team)
+{
+	int r;
+
+	if (!team)
+		return 0;
+	r = team_check(team);
+	if (r < 0 || team->dev.id < WORLD_N_BUILTIN)
+		return r;
+	r = team_sync(team);
+	/* Whoever did not come may still write to the scratch, so its id stays in use. */
+	if (!r)
+		release_id(team);
+	team_drop(team);
+	return r;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Teams from inside.
+ *
+ * A team has an id, equal on its members, which selects its scratch and its board in the internal area of the heap. An id may be used
+ * by several teams that have no PE in common. Its scratch is zero whenever the id is free on a PE: whoever ends a team zeroes it, after a
+ * sync, behind which no member writes there any more. So a new team may sync at once, whoever of its members knows it first.
+ */
+#ifndef SHMD_TEAM_H
+#define SHMD_TEAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <shmd.h>
+
+struct shmd_team {
+	struct shmd_dev_team dev; /* first: aligned as device functions want it */
+	struct shmd_world *world;
+	uint32_t *members; /* PEs of the world; NULL: all of them */
+	uint64_t n_boards; /* entries written to the board so far */
+	struct shmd_team *prev, *next; /* of the world */
+};
+
+/* -EINVAL: NULL; -ECHILD. */
+int team_check(const struct shmd_team *team);
+/* A sync by the default context, its failure as an errno with a sentence. */
+int team_sync(struct shmd_team *team);
+static inline int team_pe(const struct shmd_team *team, int i)
+{
+	return team->members ? (int)team->members[i] : i;
+}
+
+/* Room for a team with this many members, before the members agree. -ENOMEM. */
+int team_alloc(struct shmd_world *world, int max_pes, struct shmd_team **ret_team);
+void team_free(struct shmd_team *team); /* one that has not begun; NULL is allowed */
+/* team->members are set, or NULL: all PEs of the world. Enters the world's list; the id is the caller's business. */
+void team_begin(struct shmd_team *team, uint32_t id, int n_pes);
+/* Leaves the list, and frees. The id stays in use. */
+void team_drop(struct shmd_team *team);
+
+/* World, shared, node; the ids of all. */
+int world_teams_make(struct shmd_world *world);
+void world_teams_drop(struct shmd_world *world);
+
+#endif

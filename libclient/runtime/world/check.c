@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether a call may go on, and the blame when it may not. Never blocks. */
+#include <errno.h>
+#include <unistd.h>
+
+#include "libclient/runtime/world/world.h"
+
+int world_check(const struct shmd_world *world)
+{
+	if (!world)
+		return shmd_error_set(-EINVAL, "world is NULL");
+	if (world->pid != getpid())
+		return shmd_error_set(-ECHILD, "this process was forked from process %d, whose world it is", (int)world->pid);
+	return 0;
+}
+
+int world_check_started(const struct shmd_world *world)
+{
+	int r = world_check(world);
+
+	if (!r && !__atomic_load_n(&world->is_started, __ATOMIC_ACQUIRE))
+		return shmd_error_set(-ENOTCONN, "the world has no heap yet: call shmd_world_start() first");
+	return r;
+}
+
+int world_blame(const struct shmd_world *world, int error)
+{
+	char text[PE_TEXT_BYTES];
+	uint32_t n_gone = __atomic_load_n(&world->dev->n_gone, __ATOMIC_ACQUIRE);
+
+	if (n_gone == __atomic_load_n(&world->dev->n_gone_known, __ATOMIC_ACQUIRE))
+		return error;
+	return shmd_error_set(-EHOSTDOWN, "%s has ended%s",
+			      pe_text(world->hellos, (int)__atomic_load_n(&world->dev->first_gone, __ATOMIC_RELAXED), text),
+			      n_gone > 1 ? ", and others have" : "");
+}

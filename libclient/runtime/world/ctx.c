@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts. On mapped memory nothing of a context is left to wait for, so there it is a number, a team and a time limit.
+ *
+ * The list of a world's contexts is under its lock of tables; all else of a context is constant.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <shmd/dev/pe.h>
+
+#include "libclient/runtime/team/team.h"
+#include "libclient/runtime/world/ctx.h"
+#include "libclient/runtime/world/exchange.h"
+#include "libclient/runtime/world/world.h"
+#include "proto/base/cleanup.h"
+
+_Static_assert(SHMD_CTX_PRIVATE == 1 && SHMD_CTX_SERIALIZED == 2, "the flags that check_attr() knows");
+
+static int ctx_new(struct shmd_team *team, const struct shmd_ctx_attr *attr, struct shmd_ctx **ret_ctx)
+{
+	struct shmd_world *world = team->world;
+	struct shmd_ctx *ctx = NULL;
+	void *memory;
+
+	if (posix_memalign(&memory, 64, sizeof(*ctx)))
+		return shmd_error_set(-ENOMEM, "no memory for a context");
+	ctx = memset(memory, 0, sizeof(*ctx));
+	ctx->world = world;
+	ctx->team = team;
+	ctx->dev.world_addr = (uintptr_t)world->dev;
+	ctx->dev.team_addr = team == world->builtin[WORLD_TEAM_ALL] ? 0 : (uintptr_t)&team->dev;
+	ctx->dev.timeout_nsec = attr->timeout_nsec ? attr->timeout_nsec : world->dev->timeout_nsec;
+	ctx->dev.sharing = attr->flags & (SHMD_CTX_PRIVATE | SHMD_CTX_SERIALIZED) ? SHMD_SHARING_EXCLUSIVE : SHMD_SHARING_GPU;
+	*ret_ctx = ctx;
+	return 0;
+}
+
+static void link_ctx(struct shmd_world *world, struct shmd_ctx *ctx)
+{
+	struct shmd_ctx *first = world->ctx;
+
+	/* Behind the default context. */
+	if (!first) {
+		world->ctx = ctx;
+		return;
+	}
+	ctx->prev = first;
+	ctx->next = first->next;
+	if (first->next)
+		first->next->prev = ctx;
+	first->next = ctx;
+}
+
+int world_ctx_make(struct shmd_world *world)
+{
+	static const struct shmd_ctx_attr defaults;
+
+	return ctx_new(world->builtin[WORLD_TEAM_ALL], &defaults, &world->ctx);
+}
+
+void world_ctx_drop(struct shmd_world *world)
+{
+	while (world->ctx) {
+		struct shmd_ctx *next = world->ctx->next;
+
+		free(world->ctx);
+		world->ctx = next;
+	}
+}
+
+int shmd_ctx_create(struct shmd_team *team, const struct shmd_ctx_attr *attr, struct shmd_ctx **ret_ctx)
+{
+	static const struct shmd_ctx_attr defaults;
+	static uint32_t n_made;
+	int r = team_check(team);
+
+	if (r < 0)
+		return r;
+	attr = attr ? attr : &defaults;
+	if (!ret_ctx || (attr->flags & ~(SHMD_CTX_PRIVATE | SHMD_CTX_SERIALIZED)))
+		return shmd_error_set(-EINVAL, "ret_ctx is NULL, or flags has unknown bits: 0x%x", attr->flags);
+	r = ctx_new(team, attr, ret_ctx);
+	if (r < 0)
+		return r;
+	(*ret_ctx)->dev.id = __atomic_add_fetch(&n_made, 1, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&team->world->tables);
+	link_ctx(team->world, *ret_ctx);
+	pthread_mutex_unlock(&team->world->tables);
+	return 0;
+}
+
+static void unlink_ctx(struct shmd_ctx *ctx)
+{
+	if (ctx->prev)
+		ctx->prev->next = ctx->next;
+	if (ctx->next)
+		ctx->next->prev = ctx->prev;
+}
+
+int shmd_ctx_destroy(struct shmd_ctx *ctx)
+{
+	int r;
+
+	if (!ctx)
+		return 0;
+	r = world_check(ctx->world);
+	if (r < 0)
+		return r;
+	if (ctx == ctx->world->ctx)
+		return shmd_error_set(-EINVAL, "the default context ends with its world");
+	r = world_status_error(ctx->world, shmd_dev_quiet(&ctx->dev), "completing the operations of a context", -1);
+	pthread_mutex_lock(&ctx->world->tables);
+	unlink_ctx(ctx);
+	pthread_mutex_unlock(&ctx->world->tables);
+	free(ctx);
+	return r;
+}
+
+struct shmd_ctx *shmd_world_ctx(struct shmd_world *world)
+{
+	return world ? world->ctx : NULL;
+}
+
+struct shmd_dev_ctx *shmd_ctx_dev(struct shmd_ctx *ctx)
+{
+	return ctx ? &ctx->dev : NULL;
+}
+
+struct shmd_dev_world *shmd_world_dev(struct shmd_world *world)
+{
+	return world ? world->dev : NULL;
+}

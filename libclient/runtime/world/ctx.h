@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Contexts: the default one of a world, and those that a program makes. */
+#ifndef SHMD_WORLD_CTX_H
+#define SHMD_WORLD_CTX_H
+
+#include <shmd.h>
+
+struct shmd_ctx {
+	struct shmd_dev_ctx dev; /* first: aligned as device functions want it */
+	struct shmd_world *world;
+	struct shmd_team *team;
+	struct shmd_ctx *prev, *next; /* of the world */
+};
+
+/* The default context, which world_stop() frees with all others. */
+int world_ctx_make(struct shmd_world *world);
+void world_ctx_drop(struct shmd_world *world);
+
+#endif

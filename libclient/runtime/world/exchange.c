@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An exchange through the heap has two slots of each PE, used in turn: whoever writes a slot again has passed the sync of the exchange
+ * between, so all PEs have read what it held. One sync for each exchange is enough.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include <shmd/dev/pe.h>
+
+#include "libclient/runtime/team/team.h"
+#include "libclient/runtime/world/ctx.h"
+#include "libclient/runtime/world/exchange.h"
+#include "libclient/runtime/world/world-heap.h"
+#include "libclient/runtime/world/world.h"
+
+int world_status_error(const struct shmd_world *world, int status, const char *what, int pe)
+{
+	char text[PE_TEXT_BYTES] = "the world";
+
+	if (pe >= 0)
+		pe_text(world->hellos, pe, text);
+	switch (status) {
+	case SHMD_DEV_OK:
+		return 0;
+	case SHMD_DEV_AGAIN:
+		return -EAGAIN;
+	case SHMD_DEV_TIMEOUT:
+		return shmd_error_set(-ETIMEDOUT, "%s, %s: not within the time limit (SHMD_TIMEOUT)", what, text);
+	case SHMD_DEV_PE_GONE:
+		if (pe >= 0)
+			return shmd_error_set(-EHOSTDOWN, "%s: %s has ended", what, text);
+		return world_blame(world, shmd_error_set(-EHOSTDOWN, "%s: the world was aborted", what));
+	case SHMD_DEV_HEALTH:
+		return shmd_error_set(-ECONNRESET, "%s, %s: the session with shmemd has ended, or the NIC is down", what, text);
+	case SHMD_DEV_NO_PATH:
+		return shmd_error_set(-ENOTCONN, "%s: no path leads to %s", what, text);
+	case SHMD_DEV_CQE_ERROR:
+		return shmd_error_set(-EIO, "%s, %s: a request failed at the NIC", what, text);
+	case SHMD_DEV_UNSUPPORTED:
+		return shmd_error_set(-EOPNOTSUPP, "%s, %s: the NIC has no such operation", what, text);
+	default:
+		return shmd_error_set(-EINVAL, "%s: an argument is out of range", what);
+	}
+}
+
+static uint64_t slot_offset(uint64_t number)
+{
+	return WORLD_EXCHANGE_OFFSET + (number & 1) * WORLD_EXCHANGE_BYTES;
+}
+
+int world_exchange_write(struct shmd_world *world, const void *mine, size_t bytes)
+{
+	struct world_heap *heap = world->heap;
+	int r;
+
+	memcpy(world_heap_at(&world->pes[world->rank], slot_offset(heap->n_exchanges)), mine, bytes);
+	r = team_sync(world->builtin[WORLD_TEAM_ALL]);
+	/* A sync that failed is resumed by the next exchange, which has the same slot then. */
+	if (!r)
+		heap->n_exchanges++;
+	return r;
+}
+
+int world_exchange_read(struct shmd_world *world, int pe, void *buffer, size_t bytes, const void **ret_at)
+{
+	uint64_t offset = slot_offset(world->heap->n_exchanges - 1);
+	const uint8_t *own = world_heap_at(&world->pes[world->rank], offset), *mapped = world_heap_at(&world->pes[pe], offset);
+
+	*ret_at = mapped ? mapped : buffer;
+	if (mapped)
+		return 0;
+	return world_status_error(world, shmd_dev_get(&world->ctx->dev, buffer, own, bytes, (uint32_t)pe), "reading what a PE passes to all", pe);
+}
+
+static int exchange(struct shmd_world *world, const void *mine, void *all, size_t bytes)
+{
+	int r = world_exchange_write(world, mine, bytes);
+	const void *at;
+
+	for (int i = 0; !r && i < world->size; i++) {
+		uint8_t *to = (uint8_t *)all + (size_t)i * bytes;
+
+		r = world_exchange_read(world, i, to, bytes, &at);
+		if (!r && at != to)
+			memcpy(to, at, bytes);
+	}
+	return r;
+}
+
+int world_exchange(struct shmd_world *world, const void *mine, void *all, size_t bytes)
+{
+	int r;
+
+	if (__atomic_load_n(&world->is_started, __ATOMIC_ACQUIRE))
+		return exchange(world, mine, all, bytes);
+	r = world->boot.ops->allgather(&world->boot, mine, all, bytes);
+	return r < 0 ? world_blame(world, r) : 0;
+}
+
+int world_agree(struct shmd_world *world, int error)
+{
+	struct world_outcome mine;
+	int r;
+
+	outcome_fill(&mine, error);
+	r = world_exchange(world, &mine, world->outcomes, sizeof(mine));
+	if (r < 0)
+		return error ? error : r;
+	return outcomes_judge(world->hellos, world->outcomes, sizeof(mine), world->size, world->rank);
+}

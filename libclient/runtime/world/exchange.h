@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes and outcomes from all PEs to all PEs: by the bootstrap until the world has started, through the heap from then on.
+ *
+ * Collective; one at a time. Through the heap an exchange is also a sync of the world.
+ */
+#ifndef SHMD_WORLD_EXCHANGE_H
+#define SHMD_WORLD_EXCHANGE_H
+
+#include <stddef.h>
+
+#include <shmd.h>
+
+/* all[pe * bytes], at most WORLD_EXCHANGE_BYTES each. -EHOSTDOWN, -ETIMEDOUT, ... with a sentence. */
+int world_exchange(struct shmd_world *world, const void *mine, void *all, size_t bytes);
+
+/*
+ * The two halves of an exchange through the heap: pass on, and look at what a PE passed. *ret_at is that PE's memory, which changes with
+ * the next exchange, or `buffer`, into which it was copied.
+ */
+int world_exchange_write(struct shmd_world *world, const void *mine, size_t bytes);
+int world_exchange_read(struct shmd_world *world, int pe, void *buffer, size_t bytes, const void **ret_at);
+
+/* All PEs pass their outcome: 0 if all succeeded, else an error that all PEs return, with its sentence. */
+int world_agree(struct shmd_world *world, int error);
+
+/* A status of device functions as an errno, with a sentence. pe: of the world; -1: none in particular. */
+int world_status_error(const struct shmd_world *world, int status, const char *what, int pe);
+
+#endif

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chunks: making, passing on and mapping the memory of the heap. See world-heap.h.
+ *
+ * A chunk appears in three steps, each of which ends with an agreement of all PEs: the lowest PE of each group makes and publishes it,
+ * the others fetch and map it, and then it counts. Publishing ends with the second step; descriptors are closed as soon as they are
+ * mapped. A failure undoes the chunk on all PEs.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libclient/runtime/heap/heap-agree.h"
+#include "libclient/runtime/heap/heap-alloc.h"
+#include "libclient/runtime/heap/heap-map.h"
+#include "libclient/runtime/world/exchange.h"
+#include "libclient/runtime/world/world-heap.h"
+#include "libclient/runtime/world/world.h"
+#include "proto/base/cleanup.h"
+#include "proto/base/overflow.h"
+
+_Static_assert(UINT64_C(1) << WORLD_GRANULE_LOG2 == HEAP_MAP_STEP && WORLD_INTERNAL_BYTES % HEAP_CHUNK_ALIGN == 0, "chunks begin there");
+
+/* A chunk while it is made. */
+struct chunk {
+	uint32_t number;
+	uint64_t offset, bytes;
+	int fd; /* memory of the whole group; -1: not here */
+	bool is_published, is_mapped;
+};
+
+static bool leads_group(const struct shmd_world *world)
+{
+	return world->heap->my_place == 0;
+}
+
+/* ---- ranges */
+
+static int find_group(struct shmd_world *world)
+{
+	struct world_heap *heap = world->heap;
+
+	heap->group = calloc((size_t)world->size, sizeof(*heap->group));
+	if (!heap->group)
+		return shmd_error_set(-ENOMEM, "no memory for %d PEs", world->size);
+	for (int i = 0; i < world->size; i++) {
+		if (i == world->rank)
+			heap->my_place = heap->n_group;
+		if (i == world->rank || world->peers[i].is_mapped)
+			heap->group[heap->n_group++] = i;
+	}
+	return 0;
+}
+
+static bool wants_huge(const struct shmd_world *world)
+{
+	return world->settings.huge_pages != RUNTIME_HUGE_PAGES_OFF;
+}
+
+static int reserve(struct shmd_world *world, uint64_t wish)
+{
+	struct world_heap *heap = world->heap;
+	struct heap_map_attr attr = {
+		.n_local = (uint32_t)heap->n_group,
+		.own = (uint32_t)heap->my_place,
+		.is_huge = wants_huge(world),
+		.range_bytes = wish,
+		.least_bytes = WORLD_INTERNAL_BYTES,
+	};
+
+	return heap_map_new(&attr, &heap->map);
+}
+
+/* ---- one chunk */
+
+static int make_memory(const struct shmd_world *world, struct chunk *chunk)
+{
+	struct heap_memory_attr attr = {
+		.n_local = (uint32_t)world->heap->n_group,
+		.bytes = chunk->bytes,
+		.is_huge = world->settings.huge_pages == RUNTIME_HUGE_PAGES_ON,
+	};
+	struct heap_memory memory;
+	int r = heap_memory_new(&attr, &memory);
+
+	if (r < 0)
+		return r;
+	chunk->fd = memory.fd;
+	if (attr.is_huge && memory.why[0])
+		return shmd_error_set(-ENOMEM, "SHMD_HUGE_PAGES is on: %s", memory.why);
+	return 0;
+}
+
+static int offer(struct shmd_world *world, struct chunk *chunk)
+{
+	int r = 0;
+
+	if (!leads_group(world))
+		return 0;
+	r = make_memory(world, chunk);
+	/* A group of one keeps its memory to itself. */
+	if (!r && world->heap->n_group > 1) {
+		r = shmd_publish(session_client(world->session), &world->key, (uint32_t)world->rank, chunk->number, NULL, 0, chunk->fd);
+		chunk->is_published = !r;
+	}
+	return r;
+}
+
+static int fetch(struct shmd_world *world, struct chunk *chunk)
+{
+	if (leads_group(world))
+		return 0;
+	return shmd_fetch(session_client(world->session), &world->key, (uint32_t)world->heap->group[0], chunk->number, NULL, NULL,
+			  &chunk->fd, 0);
+}
+
+static int take(struct shmd_world *world, struct chunk *chunk)
+{
+	int r = fetch(world, chunk);
+
+	if (!r)
+		r = heap_map_chunk(world->heap->map, chunk->fd, chunk->offset, chunk->bytes);
+	chunk->is_mapped = !r;
+	return r;
+}
+
+static void chunk_end(struct shmd_world *world, struct chunk *chunk, int r)
+{
+	if (chunk->is_published)
+		(void)shmd_unpublish(session_client(world->session), &world->key, (uint32_t)world->rank, chunk->number);
+	chunk->fd = safe_close(chunk->fd);
+	if (r < 0 && chunk->is_mapped)
+		heap_map_undo(world->heap->map, chunk->offset);
+}
+
+/* Readers look at used_bytes first, so it changes last. */
+static void count(struct shmd_world *world, const struct chunk *chunk)
+{
+	struct world_heap *heap = world->heap;
+	struct shmd_dev_heap *dev = &world->dev->heap[SHMD_DEV_HEAP_HOST];
+	uint64_t end = chunk->offset + chunk->bytes;
+
+	memset(&heap->chunk_index[chunk->offset >> WORLD_GRANULE_LOG2], (int)chunk->number, chunk->bytes >> WORLD_GRANULE_LOG2);
+	heap->chunk_ends[chunk->number] = end;
+	heap->n_chunks++;
+	__atomic_store_n(&dev->used_bytes, end, __ATOMIC_RELEASE);
+}
+
+static int chunk_add(struct shmd_world *world, uint64_t offset, uint64_t bytes)
+{
+	struct chunk chunk = {.number = world->heap->n_chunks, .offset = offset, .bytes = bytes, .fd = -1};
+	int r = world_agree(world, offer(world, &chunk));
+
+	if (!r)
+		r = world_agree(world, take(world, &chunk));
+	chunk_end(world, &chunk, r);
+	if (!r)
+		count(world, &chunk);
+	return r;
+}
+
+/* ---- the heap */
+
+static int heap_prepare(struct shmd_world *world, uint64_t range_bytes)
+{
+	struct world_heap *heap = world->heap = calloc(1, sizeof(*heap));
+	int r;
+
+	if (!heap)
+		return shmd_error_set(-ENOMEM, "no memory for a heap");
+	pthread_mutex_init(&heap->lock, NULL);
+	heap->records = calloc((size_t)world->size, sizeof(*heap->records));
+	if (!heap->records)
+		return shmd_error_set(-ENOMEM, "no memory for the records of %d PEs", world->size);
+	r = find_group(world);
+	return r ? r : reserve(world, range_bytes);
+}
+
+/* The smallest range of all PEs is that of the world. */
+static int agree_on_range(struct shmd_world *world, int error)
+{
+	struct range_card {
+		struct world_outcome outcome;
+		uint64_t range_bytes;
+	} mine = {0};
+	_cleanup_free_ struct range_card *all = calloc((size_t)world->size, sizeof(*all));
+	int r;
+
+	if (!all)
+		return shmd_error_set(-ENOMEM, "no memory for the ranges of %d PEs", world->size);
+	outcome_fill(&mine.outcome, error);
+	mine.range_bytes = error ? 0 : heap_map_range_bytes(world->heap->map);
+	r = world_exchange(world, &mine, all, sizeof(mine));
+	if (!r)
+		r = outcomes_judge(world->hellos, all, sizeof(mine), world->size, world->rank);
+	if (r < 0)
+		return error ? error : r;
+	world->heap->range_bytes = mine.range_bytes;
+	for (int i = 0; i < world->size; i++)
+		if (all[i].range_bytes < world->heap->range_bytes)
+			world->heap->range_bytes = all[i].range_bytes;
+	return 0;
+}
+
+static int make_tables(struct shmd_world *world)
+{
+	struct world_heap *heap = world->heap;
+	struct heap_attr attr = {.n_pes = (uint32_t)world->size, .range_bytes = heap->range_bytes};
+	int r;
+
+	heap->chunk_index = calloc(heap->range_bytes >> WORLD_GRANULE_LOG2, 1);
+	if (!heap->chunk_index)
+		return shmd_error_set(-ENOMEM, "no memory for the index of a heap of %llu bytes", (unsigned long long)heap->range_bytes);
+	r = heap_new(&attr, &heap->alloc);
+	return r ? r : heap_reserve(heap->alloc);
+}
+
+static void dev_heap_init(struct shmd_world *world)
+{
+	struct world_heap *heap = world->heap;
+
+	for (int i = 0; i < heap->n_group; i++)
+		world->pes[heap->group[i]].heap_addr[SHMD_DEV_HEAP_HOST] = (uintptr_t)heap_map_base(heap->map, (uint32_t)i);
+	world->dev->n_heaps = 1;
+	world->dev->heap[SHMD_DEV_HEAP_HOST] = (struct shmd_dev_heap){
+		.own_addr = world->pes[world->rank].heap_addr[SHMD_DEV_HEAP_HOST],
+		.range_bytes = heap->range_bytes,
+		.iova = WORLD_HEAP_IOVA,
+		.chunk_index_addr = (uintptr_t)heap->chunk_index,
+		.chunk_ends_addr = (uintptr_t)heap->chunk_ends,
+		.log2_granule = WORLD_GRANULE_LOG2,
+		.kind = SHMD_DEV_HEAP_HOST,
+	};
+}
+
+int world_heap_open(struct shmd_world *world, uint64_t bytes, uint64_t range_bytes)
+{
+	uint64_t end;
+	int r = agree_on_range(world, heap_prepare(world, range_bytes));
+
+	if (!r)
+		r = make_tables(world);
+	if (!r && (add_overflows(bytes, WORLD_INTERNAL_BYTES, &end) || heap_chunk_round(end, &end) < 0 || end > world->heap->range_bytes))
+		r = shmd_error_set(-ENOMEM, "a heap of %llu bytes does not fit in a range of %llu (SHMD_HEAP_SIZE, SHMD_HEAP_RESERVE)",
+				   (unsigned long long)bytes, (unsigned long long)world->heap->range_bytes);
+	r = world_agree(world, r);
+	if (r < 0)
+		return r;
+	dev_heap_init(world);
+	r = chunk_add(world, 0, end);
+	return r ? r : heap_add_chunk(world->heap->alloc, WORLD_INTERNAL_BYTES, end - WORLD_INTERNAL_BYTES);
+}
+
+/* The metadata of the call under way are reserved, and a chunk takes no more than they. */
+static int add_to_allocator(struct world_heap *heap, uint64_t offset, uint64_t bytes)
+{
+	int r;
+
+	pthread_mutex_lock(&heap->lock);
+	r = heap_add_chunk(heap->alloc, offset, bytes);
+	pthread_mutex_unlock(&heap->lock);
+	return r;
+}
+
+int world_heap_grow(struct shmd_world *world, uint64_t bytes)
+{
+	struct world_heap *heap = world->heap;
+	uint64_t offset = heap->chunk_ends[heap->n_chunks - 1];
+	int r;
+
+	if (bytes < world->settings.heap_chunk_bytes)
+		bytes = world->settings.heap_chunk_bytes;
+	if (heap_chunk_round(bytes, &bytes) < 0 || !range_fits(offset, bytes, heap->range_bytes))
+		return shmd_error_set(-ENOMEM, "the heap has %llu of %llu bytes, and a chunk of %llu does not fit any more (SHMD_HEAP_RESERVE)",
+				      (unsigned long long)offset, (unsigned long long)heap->range_bytes, (unsigned long long)bytes);
+	if (heap->n_chunks == SHMD_DEV_HEAP_CHUNKS)
+		return shmd_error_set(-ENOMEM, "the heap has %u chunks, and cannot have more (SHMD_HEAP_CHUNK)", SHMD_DEV_HEAP_CHUNKS);
+	r = chunk_add(world, offset, bytes);
+	return r ? r : add_to_allocator(heap, offset, bytes);
+}
+
+void world_heap_close(struct shmd_world *world)
+{
+	struct world_heap *heap = world->heap;
+
+	if (!heap)
+		return;
+	heap_map_free(heap->map);
+	for (int i = 0; i < heap->n_group; i++)
+		world->pes[heap->group[i]].heap_addr[SHMD_DEV_HEAP_HOST] = 0;
+	memset(world->dev->heap, 0, sizeof(world->dev->heap));
+	heap_free(heap->alloc);
+	pthread_mutex_destroy(&heap->lock);
+	free(heap->group);
+	free(heap->records);
+	free(heap->chunk_index);
+	free(heap);
+	world->heap = NULL;
+}
+
+void world_heap_sizes(const struct shmd_world *world, uint64_t *ret_bytes, uint64_t *ret_used, uint64_t *ret_max)
+{
+	struct heap_stats stats;
+
+	pthread_mutex_lock(&world->heap->lock);
+	heap_stats(world->heap->alloc, &stats);
+	pthread_mutex_unlock(&world->heap->lock);
+	*ret_bytes = stats.chunk_bytes;
+	*ret_used = stats.live_bytes;
+	*ret_max = world->heap->range_bytes - WORLD_INTERNAL_BYTES;
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Symmetric memory: collective calls on the heap, and what needs none.
+ *
+ * A collective call begins with a record of each PE: what it asks for, and what it has freed since. All PEs apply all records in the
+ * order of the PEs, and then the call, so that all allocators stay equal. If the records differ, no allocator runs the call. The
+ * exchange of records is the barrier that the call ends with, unless memory is filled after it.
+ *
+ * heap->lock is held around the allocator only, so that a free never waits for a PE.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <shmd/dev/pe.h>
+
+#include "libclient/runtime/heap/heap-agree.h"
+#include "libclient/runtime/heap/heap-alloc.h"
+#include "libclient/runtime/team/team.h"
+#include "libclient/runtime/world/ctx.h"
+#include "libclient/runtime/world/exchange.h"
+#include "libclient/runtime/world/world-heap.h"
+#include "libclient/runtime/world/world.h"
+#include "proto/base/overflow.h"
+
+/* A collective call under way on this PE. */
+struct job {
+	struct shmd_world *world;
+	struct heap_call call;
+	char why[HEAP_RECORD_WHY];
+	uint64_t offset; /* out */
+};
+
+static void lock_heap(struct shmd_world *world)
+{
+	pthread_mutex_lock(&world->heap->lock);
+}
+
+static void unlock_heap(struct shmd_world *world)
+{
+	pthread_mutex_unlock(&world->heap->lock);
+}
+
+/* ---- offsets and addresses */
+
+static uint64_t own_base(const struct shmd_world *world)
+{
+	return world->pes[world->rank].heap_addr[SHMD_DEV_HEAP_HOST];
+}
+
+static int offset_of(const struct shmd_world *world, const void *ptr, uint64_t *ret_offset)
+{
+	uint64_t at = (uintptr_t)ptr - own_base(world);
+
+	if (at >= __atomic_load_n(&world->dev->heap[SHMD_DEV_HEAP_HOST].used_bytes, __ATOMIC_ACQUIRE))
+		return shmd_error_set(-EINVAL, "%p is not in the symmetric heap", ptr);
+	*ret_offset = at;
+	return 0;
+}
+
+static void *address_of(const struct shmd_world *world, uint64_t offset)
+{
+	return offset == HEAP_NONE ? NULL : (void *)(uintptr_t)(own_base(world) + offset);
+}
+
+/* ---- records */
+
+static void write_record(struct job *job, struct heap_record *record)
+{
+	struct heap *alloc = job->world->heap->alloc;
+	int r;
+
+	lock_heap(job->world);
+	r = job->call.status ? job->call.status : heap_reserve(alloc);
+	if (!r && job->call.operation == HEAP_OP_REALLOC && job->call.offset != HEAP_NONE)
+		r = heap_check_live(alloc, job->call.offset);
+	if (r < 0) {
+		snprintf(job->why, sizeof(job->why), "%.100s", shmd_error_text());
+		job->call.why = job->why;
+		job->call.status = r;
+	}
+	heap_record_write(record, &job->call, alloc);
+	unlock_heap(job->world);
+}
+
+static int read_record(struct shmd_world *world, int pe, struct heap_record *ret_record)
+{
+	struct heap_record copy;
+	const void *at = NULL;
+	int r = world_exchange_read(world, pe, &copy, sizeof(copy), &at);
+
+	return r < 0 ? r : heap_record_read(at, (uint32_t)pe, ret_record);
+}
+
+/* The frees count whatever becomes of the call. */
+static int apply_records(struct job *job)
+{
+	struct world_heap *heap = job->world->heap;
+	uint32_t n = (uint32_t)job->world->size;
+	int r;
+
+	lock_heap(job->world);
+	r = heap_records_apply(heap->records, n, heap->alloc);
+	unlock_heap(job->world);
+	return r ? r : heap_records_check(heap->records, n);
+}
+
+static int pass_records(struct job *job)
+{
+	struct shmd_world *world = job->world;
+	struct heap_record mine;
+	int r;
+
+	write_record(job, &mine);
+	r = world_exchange_write(world, &mine, sizeof(mine));
+	for (int i = 0; !r && i < world->size; i++)
+		r = read_record(world, i, &world->heap->records[i]);
+	return r ? r : apply_records(job);
+}
+
+/* ---- the call */
+
+static struct heap_request request_of(const struct job *job)
+{
+	return (struct heap_request){.size = job->call.size, .align = job->call.align, .hints = job->call.hints};
+}
+
+static int try(struct job *job)
+{
+	struct heap *alloc = job->world->heap->alloc;
+	struct heap_request request = request_of(job);
+	int r;
+
+	lock_heap(job->world);
+	if (job->call.operation == HEAP_OP_REALLOC)
+		r = heap_realloc(alloc, job->call.offset, job->call.size, NULL, &job->offset);
+	else
+		r = heap_malloc(alloc, &request, &job->offset);
+	unlock_heap(job->world);
+	return r;
+}
+
+static int grow(struct job *job)
+{
+	struct heap_request request = request_of(job);
+	uint64_t bytes;
+	int r;
+
+	lock_heap(job->world);
+	r = heap_chunk_needed(job->world->heap->alloc, &request, job->call.offset, &bytes);
+	unlock_heap(job->world);
+	if (!r)
+		r = world_heap_grow(job->world, bytes);
+	/* The chunk has used the room for metadata that the call needs. */
+	return r ? r : pass_records(job);
+}
+
+/* Memory that all PEs have freed, and have not said so yet, goes before a new chunk. */
+static int carry_out(struct job *job)
+{
+	uint32_t n = (uint32_t)job->world->size;
+	int r = pass_records(job);
+
+	if (!r)
+		r = try(job);
+	while (r == -ENOSPC && heap_records_left(job->world->heap->records, n)) {
+		r = pass_records(job);
+		if (!r)
+			r = try(job);
+	}
+	if (r == -ENOSPC) {
+		r = grow(job);
+		if (!r)
+			r = try(job);
+	}
+	return r;
+}
+
+static int ensure_started(struct shmd_world *world)
+{
+	int r = world_check(world);
+
+	if (!r && !__atomic_load_n(&world->is_started, __ATOMIC_ACQUIRE))
+		r = shmd_world_start(world);
+	return r;
+}
+
+/* A barrier promises that all of this PE's operations before it are visible behind it. */
+static int complete(struct shmd_world *world)
+{
+	return world_status_error(world, shmd_dev_quiet(&world->ctx->dev), "completing operations", -1);
+}
+
+static int collective(struct job *job)
+{
+	int r = complete(job->world);
+
+	job->call.step = HEAP_STEP_ENTER;
+	job->call.number = job->world->heap->n_calls;
+	if (r < 0)
+		job->call.status = r;
+	r = carry_out(job);
+	/* A call that did not meet all PEs is made again with the same number. */
+	if (r != -ETIMEDOUT && r != -EHOSTDOWN)
+		job->world->heap->n_calls++;
+	return r;
+}
+
+/* fill: bytes to be zeroed. */
+static int allocate(struct shmd_world *world, struct heap_call call, uint64_t fill, void **ret_ptr)
+{
+	struct job job = {.world = world, .call = call};
+	int r = ensure_started(world);
+
+	if (!r && !ret_ptr)
+		r = shmd_error_set(-EINVAL, "ret_ptr is NULL");
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&world->lock);
+	job.offset = HEAP_NONE;
+	r = collective(&job);
+	if (!r && fill) {
+		memset(address_of(world, job.offset), 0, fill);
+		r = team_sync(world->builtin[WORLD_TEAM_ALL]);
+	}
+	pthread_mutex_unlock(&world->lock);
+	if (!r)
+		*ret_ptr = address_of(world, job.offset);
+	return r;
+}
+
+int shmd_malloc(struct shmd_world *world, size_t bytes, uint32_t hints, void **ret_ptr)
+{
+	return allocate(world, (struct heap_call){.operation = HEAP_OP_MALLOC, .size = bytes, .hints = hints, .offset = HEAP_NONE}, 0, ret_ptr);
+}
+
+int shmd_align(struct shmd_world *world, size_t alignment, size_t bytes, uint32_t hints, void **ret_ptr)
+{
+	return allocate(world,
+			(struct heap_call){
+				.operation = HEAP_OP_ALIGN, .size = bytes, .align = alignment, .hints = hints, .offset = HEAP_NONE},
+			0, ret_ptr);
+}
+
+int shmd_calloc(struct shmd_world *world, size_t n, size_t bytes, uint32_t hints, void **ret_ptr)
+{
+	size_t all;
+
+	/* Too large for any heap, and the PEs agree on that failure as on any other. */
+	if (mul_overflows(n, bytes, &all))
+		all = SIZE_MAX;
+	return allocate(world, (struct heap_call){.operation = HEAP_OP_CALLOC, .size = all, .hints = hints, .offset = HEAP_NONE}, all, ret_ptr);
+}
+
+/* ---- realloc */
+
+static uint64_t size_at(struct shmd_world *world, uint64_t offset)
+{
+	struct heap_info info;
+	uint64_t bytes;
+
+	lock_heap(world);
+	bytes = heap_find(world->heap->alloc, offset, &info) < 0 ? 0 : info.size;
+	unlock_heap(world);
+	return bytes;
+}
+
+/* Nobody allocates before the sync, so the old place keeps its contents until all PEs have moved theirs. */
+static int move(struct shmd_world *world, uint64_t from, uint64_t to, uint64_t bytes)
+{
+	if (to == from || from == HEAP_NONE || to == HEAP_NONE)
+		return 0;
+	memmove(address_of(world, to), address_of(world, from), bytes);
+	return team_sync(world->builtin[WORLD_TEAM_ALL]);
+}
+
+static int reallocate(struct shmd_world *world, void *ptr, size_t bytes, void **ret_ptr)
+{
+	struct job job = {.world = world, .call = {.operation = HEAP_OP_REALLOC, .size = bytes, .offset = HEAP_NONE}};
+	uint64_t kept = 0;
+	int r = 0;
+
+	if (ptr)
+		r = offset_of(world, ptr, &job.call.offset);
+	/* The others learn that this PE cannot. */
+	if (r < 0)
+		job.call.status = r;
+	else if (ptr)
+		kept = size_at(world, job.call.offset);
+	r = collective(&job);
+	if (!r)
+		r = move(world, job.call.offset, job.offset, kept < bytes ? kept : bytes);
+	if (!r)
+		*ret_ptr = address_of(world, job.offset);
+	return r;
+}
+
+int shmd_realloc(struct shmd_world *world, void *ptr, size_t bytes, void **ret_ptr)
+{
+	int r = ensure_started(world);
+
+	if (!r && !ret_ptr)
+		r = shmd_error_set(-EINVAL, "ret_ptr is NULL");
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&world->lock);
+	r = reallocate(world, ptr, bytes, ret_ptr);
+	pthread_mutex_unlock(&world->lock);
+	return r;
+}
+
+/* ---- without the others */
+
+int shmd_free(struct shmd_world *world, void *ptr)
+{
+	uint64_t offset = HEAP_NONE;
+	int r = world_check_started(world);
+
+	if (r < 0 || !ptr)
+		return r;
+	r = offset_of(world, ptr, &offset);
+	if (r < 0)
+		return r;
+	lock_heap(world);
+	r = heap_release(world->heap->alloc, offset);
+	unlock_heap(world);
+	return r;
+}
+
+void *shmd_ptr(const struct shmd_world *world, const void *ptr, int pe)
+{
+	uint64_t offset;
+
+	if (!world || !__atomic_load_n(&world->is_started, __ATOMIC_ACQUIRE) || pe < 0 || pe >= world->size)
+		return NULL;
+	offset = (uintptr_t)ptr - own_base(world);
+	if (offset >= __atomic_load_n(&world->dev->heap[SHMD_DEV_HEAP_HOST].used_bytes, __ATOMIC_ACQUIRE))
+		return NULL;
+	return world_heap_at(&world->pes[pe], offset);
+}
+
+/* ---- the whole world */
+
+int shmd_sync_all(struct shmd_world *world)
+{
+	int r = world_check_started(world);
+
+	return r ? r : shmd_team_sync(world->builtin[WORLD_TEAM_ALL]);
+}
+
+int shmd_barrier_all(struct shmd_world *world)
+{
+	int r = world_check_started(world);
+
+	return r ? r : shmd_team_barrier(world->builtin[WORLD_TEAM_ALL]);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one session with shmemd that all worlds of a process share, and its NICs.
+ *
+ * It opens with the first world that starts and closes with the last one. NICs stay open as long: a session can open a NIC only
+ * once. A session that ended is left to the worlds that have it, and the next world begins a new one. A forked child begins anew,
+ * too. Any thread; a lock serialises opening and closing.
+ */
+#ifndef SHMD_WORLD_SESSION_H
+#define SHMD_WORLD_SESSION_H
+
+#include <stdint.h>
+
+#include <shmemclient.h>
+
+#define SESSION_PATH_BYTES 256
+
+struct session;
+
+/* path "": the library's default. -EINVAL: another world of this process uses another daemon. */
+int session_get(const char *path, struct session **ret_session);
+void session_put(struct session *session); /* NULL is allowed */
+struct shmd_client *session_client(const struct session *session);
+/* Opens it at the first call. */
+int session_nic(struct session *session, struct shmd_nic **ret_nic);
+/* Equal for processes of one user that reach the same daemon on the same boot of a kernel. -errno of stat() with a sentence. */
+int session_node(const struct session *session, uint64_t *ret_node);
+
+#endif

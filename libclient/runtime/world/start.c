@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The start of a world: session, cards, paths, heap, teams. Each step is the same on all PEs and ends with what all know of it, so
+ * that a failure on one PE undoes the start on all.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libclient/runtime/team/team.h"
+#include "libclient/runtime/world/ctx.h"
+#include "libclient/runtime/world/exchange.h"
+#include "libclient/runtime/world/world-heap.h"
+#include "libclient/runtime/world/world-start.h"
+#include "libclient/runtime/world/world.h"
+#include "proto/base/cleanup.h"
+
+/* ---- cards */
+
+static int fill_card(struct shmd_world *world, struct world_card *card)
+{
+	int r;
+
+	card->allow = world->allow;
+	card->heap_bytes = world->settings.heap_bytes;
+	card->range_bytes = world->settings.heap_reserve_bytes;
+	/* A range that is too small for the first chunk is a wish for a heap that does not grow. */
+	if (card->range_bytes < card->heap_bytes + 2 * WORLD_INTERNAL_BYTES)
+		card->range_bytes = card->heap_bytes + 2 * WORLD_INTERNAL_BYTES;
+	r = session_get(world->settings.socket, &world->session);
+	return r ? r : session_node(world->session, &card->node);
+}
+
+static int exchange_cards(struct shmd_world *world, struct world_card *cards)
+{
+	struct world_card card = {0};
+	int r = fill_card(world, &card);
+
+	outcome_fill(&card.outcome, r);
+	r = world->boot.ops->allgather(&world->boot, &card, cards, sizeof(card));
+	if (r < 0)
+		return card.outcome.error ? card.outcome.error : world_blame(world, r);
+	r = outcomes_judge(world->hellos, cards, sizeof(*cards), world->size, world->rank);
+	return r ? r : cards_check(cards, world->size);
+}
+
+/* ---- paths */
+
+static void set_path(struct shmd_world *world, int pe, enum shmd_path path)
+{
+	uint32_t none = SHMD_PATH_NONE;
+
+	/* A PE that ended meanwhile stays GONE. */
+	__atomic_compare_exchange_n(&world->pes[pe].path[SHMD_DEV_HEAP_HOST], &none, (uint32_t)path, false, __ATOMIC_ACQ_REL,
+				    __ATOMIC_ACQUIRE);
+}
+
+static int choose_path(struct shmd_world *world, const struct world_card *cards, int pe)
+{
+	struct world_peer *peer = &world->peers[pe];
+	enum shmd_path path = cards_path(&cards[world->rank], &cards[pe], pe == world->rank, peer->reason, sizeof(peer->reason));
+	char text[PE_TEXT_BYTES];
+
+	if (path == SHMD_PATH_NONE)
+		return shmd_error_set(-EHOSTUNREACH, "no path leads to %s: %s", pe_text(world->hellos, pe, text), peer->reason);
+	peer->is_mapped = path == SHMD_PATH_MAPPED;
+	set_path(world, pe, path);
+	world->pes[pe].node = (uint32_t)peer->node;
+	world->pes[pe].node_pe = (uint32_t)peer->node_pe;
+	return 0;
+}
+
+static int choose_paths(struct shmd_world *world, const struct world_card *cards)
+{
+	_cleanup_free_ int *nodes = calloc((size_t)world->size * 2, sizeof(*nodes));
+	int *node_pes = nodes + world->size, r = 0;
+
+	if (!nodes)
+		return shmd_error_set(-ENOMEM, "no memory for %d PEs", world->size);
+	world->n_nodes = cards_number_nodes(cards, world->size, nodes, node_pes);
+	for (int i = 0; i < world->size; i++) {
+		world->peers[i].node = nodes[i];
+		world->peers[i].node_pe = node_pes[i];
+	}
+	world->dev->my_node = (uint32_t)nodes[world->rank];
+	for (int i = 0; !r && i < world->size; i++)
+		r = choose_path(world, cards, i);
+	return r;
+}
+
+/* ---- the steps */
+
+static int make_objects(struct shmd_world *world)
+{
+	int r = world_teams_make(world);
+
+	return r ? r : world_ctx_make(world);
+}
+
+static int make_parts(struct shmd_world *world, const struct world_card *cards)
+{
+	int r = world_agree(world, choose_paths(world, cards));
+
+	if (!r)
+		r = world_heap_open(world, cards[0].heap_bytes, cards[0].range_bytes);
+	if (!r)
+		r = world_agree(world, make_objects(world));
+	return r;
+}
+
+static int start(struct shmd_world *world)
+{
+	_cleanup_free_ struct world_card *cards = calloc((size_t)world->size, sizeof(*cards));
+	int r;
+
+	if (!cards)
+		return shmd_error_set(-ENOMEM, "no memory for the cards of %d PEs", world->size);
+	r = exchange_cards(world, cards);
+	if (!r)
+		r = make_parts(world, cards);
+	if (r < 0) {
+		world_stop(world, true);
+		return r;
+	}
+	__atomic_store_n(&world->is_started, 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+int shmd_world_start(struct shmd_world *world)
+{
+	int r = world_check(world);
+
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&world->lock);
+	if (!world->is_started)
+		r = start(world);
+	pthread_mutex_unlock(&world->lock);
+	return r;
+}
+
+static void forget_paths(struct shmd_world *world)
+{
+	for (int i = 0; i < world->size; i++) {
+		uint32_t path = __atomic_load_n(&world->pes[i].path[SHMD_DEV_HEAP_HOST], __ATOMIC_ACQUIRE);
+
+		if (path != SHMD_PATH_GONE)
+			__atomic_compare_exchange_n(&world->pes[i].path[SHMD_DEV_HEAP_HOST], &path, SHMD_PATH_NONE, false,
+						    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+		world->peers[i].node = world->peers[i].node_pe = -1;
+		world->peers[i].is_mapped = false;
+		world->peers[i].reason[0] = '\0';
+	}
+	world->n_nodes = 0;
+}
+
+void world_stop(struct shmd_world *world, bool is_ours)
+{
+	__atomic_store_n(&world->is_started, 0, __ATOMIC_RELEASE);
+	world_ctx_drop(world);
+	world_teams_drop(world);
+	world_heap_close(world);
+	forget_paths(world);
+	/* In a child the session is the parent's: its copy stays, and a world of the child's begins another. */
+	if (is_ours)
+		session_put(world->session);
+	world->session = NULL;
+}

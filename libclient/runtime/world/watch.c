@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * PEs that end. The bootstrap reports them on a thread of its own; from then on their path is GONE, and waits and collective calls end.
+ *
+ * The order of the stores matters to device functions: first_gone and the path, then n_gone, which they look at.
+ */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "libclient/runtime/world/world.h"
+
+static void mark_gone(struct shmd_world *world, int pe)
+{
+	struct shmd_dev_world *dev = world->dev;
+	uint32_t n_gone = __atomic_load_n(&dev->n_gone, __ATOMIC_RELAXED);
+
+	if (!n_gone)
+		__atomic_store_n(&dev->first_gone, (uint32_t)pe, __ATOMIC_RELAXED);
+	for (unsigned int heap = 0; heap < SHMD_DEV_HEAPS; heap++)
+		__atomic_store_n(&world->pes[pe].path[heap], SHMD_PATH_GONE, __ATOMIC_RELEASE);
+	__atomic_store_n(&dev->n_gone, n_gone + 1, __ATOMIC_RELEASE);
+}
+
+static void gone(void *arg, int rank, const char *why)
+{
+	struct shmd_world *world = arg;
+	char text[PE_TEXT_BYTES];
+
+	if (rank < 0 || rank >= world->size || rank == world->rank)
+		return;
+	mark_gone(world, rank);
+	if (world->settings.abort_on_error) {
+		fprintf(stderr, "shmd: PE %d ends the job, because %s has ended: %s\n", world->rank, pe_text(world->hellos, rank, text), why);
+		__atomic_store_n(&world->dev->ended, 1, __ATOMIC_RELEASE);
+		world->boot.ops->abort(&world->boot, 1, why);
+		_exit(1);
+	}
+}
+
+int world_watch(struct shmd_world *world)
+{
+	/* A plug-in may not be able to notice: then its PEs end by time limits alone. */
+	if (!world->boot.ops->watch || world->size == 1)
+		return 0;
+	return world->boot.ops->watch(&world->boot, gone, world);
+}
+
+int shmd_world_forgive(struct shmd_world *world)
+{
+	int r = world_check(world);
+
+	if (!r)
+		__atomic_store_n(&world->dev->n_gone_known, __atomic_load_n(&world->dev->n_gone, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
+	return r;
+}

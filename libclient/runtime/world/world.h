@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A world from inside: what its parts share.
+ *
+ *	open.c		rank, hello; close; abort		card.h		what PEs tell each other, and decisions from it
+ *	start.c		the steps of the start			session.h	the process's session with shmemd
+ *	heap-chunks.c	chunks: made, fetched, mapped		malloc.c	collective calls on the heap
+ *	exchange.c	bytes and outcomes to all PEs		ctx.c		contexts
+ *	watch.c		PEs that ended				info.c		what a program sees of it
+ *
+ * Locks: `lock`, then `tables` or the heap's own. Device functions and the watch share the last line of dev
+ * and pe.path with the rest, by atomics.
+ */
+#ifndef SHMD_WORLD_H
+#define SHMD_WORLD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <shmd.h>
+
+#include "libclient/runtime/settings/settings.h"
+#include "libclient/runtime/world/card.h"
+#include "libclient/runtime/world/session.h"
+
+#define WORLD_REASON_BYTES 128
+
+struct world_heap;
+struct team_ids;
+
+/* Ids of the teams that every world has. */
+enum world_builtin {
+	WORLD_TEAM_ALL = 0,
+	WORLD_TEAM_SHARED = 1,
+	WORLD_TEAM_NODE = 2,
+	WORLD_N_BUILTIN = 3,
+};
+
+/* Another PE, or the caller, as hello and card describe it. */
+struct world_peer {
+	int node, node_pe; /* -1 before the start */
+	bool is_mapped; /* since the start, also if it ended */
+	char reason[WORLD_REASON_BYTES]; /* why its path is no better one */
+};
+
+struct shmd_world {
+	pid_t pid; /* of the process that opened it */
+	struct shmd_bootstrap boot; /* ops NULL: none */
+	struct runtime_settings settings;
+	uint32_t allow; /* SHMD_ALLOW_* */
+	int rank, size;
+	struct world_hello *hellos; /* by PE */
+	struct world_outcome *outcomes; /* room for an agreement, which must not fail for lack of memory on one PE */
+	struct world_peer *peers;
+	struct shmd_world_key key; /* of what its PEs publish */
+	bool is_watched;
+
+	pthread_mutex_t lock; /* held by the start and collective calls on the heap, while they wait too */
+	pthread_mutex_t tables; /* teams, ids, contexts; held briefly */
+	uint32_t is_started; /* atomic */
+	int n_nodes; /* 0 before the start */
+	struct session *session;
+	struct world_heap *heap;
+
+	struct shmd_dev_pe *pes;
+	struct shmd_dev_world *dev;
+	struct shmd_ctx *ctx; /* the default one, first of the list */
+	struct team_ids *ids;
+	struct shmd_team *teams; /* all that live here; those that every world has come last */
+	struct shmd_team *builtin[WORLD_N_BUILTIN]; /* by id */
+};
+
+/* -EINVAL: NULL; -ECHILD: a forked child. */
+int world_check(const struct shmd_world *world);
+/* And -ENOTCONN: no heap yet. */
+int world_check_started(const struct shmd_world *world);
+
+/*
+ * As shmd_world_open(), over a bootstrap that is open. Takes it over, on failure too. settings: as they hold for this world.
+ */
+int world_open_on(struct shmd_bootstrap *bootstrap, const struct runtime_settings *settings, uint32_t allow, struct shmd_world **ret_world);
+
+/* From now on `dev` shows PEs that end. */
+int world_watch(struct shmd_world *world);
+
+/* -EHOSTDOWN with a sentence that names a PE, if one ended that is not forgiven; else `error`. */
+int world_blame(const struct shmd_world *world, int error);
+
+#endif

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PEs that end, daemons that are missing or die: every call ends with a status and a name, and nothing stays in the daemon. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <shmemclient-admin.h>
+
+#include "libclient/runtime/bootstrap/bootstrap.h"
+#include "proto/base/nsec.h"
+#include "tests/lib/test.h"
+#include "tests/system/client-lab.h"
+#include "tests/system/world-lab.h"
+
+static void wait_for_status(const struct shmd_world *world, enum shmd_world_status status)
+{
+	uint64_t deadline = nsec_now() + test_patience_nsec();
+
+	while (shmd_world_status(world) != status) {
+		ASSERT_LT(nsec_now(), deadline);
+		usleep(1000);
+	}
+}
+
+/* PE 1 is killed while the others sync for ever. */
+static int syncs_until_one_ends(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = world_lab_open_started(lab, pe);
+	struct shmd_world_info info;
+	struct shmd_pe_info of_one;
+	void *memory;
+	int r = 0;
+
+	(void)arg;
+	for (int i = 0; !r; i++) {
+		if (pe == 1 && i == 100)
+			raise(SIGKILL);
+		r = shmd_sync_all(world);
+	}
+	ASSERT_EQ(r, -EHOSTDOWN);
+	ASSERT(strstr(shmd_error_text(), "PE 1"));
+	wait_for_status(world, SHMD_WORLD_BROKEN);
+	ASSERT_ERR(shmd_malloc(world, 8, 0, &memory), EHOSTDOWN);
+	ASSERT_OK(shmd_world_info(world, &info));
+	ASSERT_EQ(info.n_gone, 1);
+	ASSERT_OK(shmd_pe_info(world, 1, &of_one));
+	ASSERT_EQ(of_one.path, SHMD_PATH_GONE);
+	ASSERT_OK(shmd_world_forgive(world));
+	ASSERT_ERR(shmd_world_close(world), EHOSTDOWN);
+	ASSERT(strstr(shmd_error_text(), "PE 1"));
+	return 0;
+}
+
+static unsigned int n_sessions(struct shmd_client *control)
+{
+	int n = shmd_admin_sessions(control, NULL, 0);
+
+	ASSERT_GE(n, 0);
+	return (unsigned int)n;
+}
+
+static void assert_nothing_left(const struct fixture_daemon *daemon)
+{
+	struct shmd_client *control = lab_control(daemon);
+	uint64_t deadline = nsec_now() + test_patience_nsec();
+
+	while (n_sessions(control)) {
+		ASSERT_LT(nsec_now(), deadline);
+		usleep(1000);
+	}
+	shmd_client_close(control);
+}
+
+TEST_TIMEOUT(the_end_of_one_pe_ends_the_calls_of_all, 120)
+{
+	struct fixture_daemon daemon;
+	struct world_lab lab = {.daemon = &daemon, .n = 4};
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_start(&lab, syncs_until_one_ends, NULL);
+	for (int pe = 0; pe < lab.n; pe++)
+		ASSERT_EQ(world_lab_wait(&lab, pe), pe == 1 ? 128 + SIGKILL : 0);
+	assert_nothing_left(&daemon);
+	fixture_daemon_stop(&daemon);
+}
+
+/* Starts, allocates, syncs, ends, until a PE is killed from outside at whatever moment. */
+static int lives(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world_attr attr = {.uid = &lab->uid, .rank = pe, .size = lab->n, .socket_path = lab->daemon->socket};
+	struct shmd_world *world = NULL;
+	void *memory = NULL;
+	int r = shmd_world_open(&attr, &world);
+
+	(void)arg;
+	for (int i = 0; !r; i++) {
+		r = shmd_malloc(world, i % 50 == 49 ? 5u << 20 : 5000, 0, &memory);
+		if (!r)
+			r = shmd_sync_all(world);
+		if (!r)
+			r = shmd_free(world, memory);
+	}
+	if (world)
+		r = shmd_world_close(world);
+	/* A PE may learn of it by the connection of another, which has closed. */
+	return r == -EHOSTDOWN || r == -ESHUTDOWN || r == -ETIMEDOUT ? 0 : r;
+}
+
+TEST_TIMEOUT(a_pe_that_is_killed_at_any_moment_leaves_a_status_to_all_and_nothing_in_the_daemon, 300)
+{
+	struct fixture_daemon daemon;
+	const int n_rounds = test_is_full() ? 300 : 30;
+
+	fixture_daemon_start(&daemon, NULL);
+	/* A PE that ends before it has met the others is missed for this long. */
+	setenv("SHMD_BOOTSTRAP_TIMEOUT", "5s", 1);
+	for (int round = 0; round < n_rounds; round++) {
+		struct world_lab lab = {.daemon = &daemon, .n = 3};
+		uint64_t begin;
+
+		world_lab_start(&lab, lives, NULL);
+		usleep((useconds_t)(round ? 2000 + round * 997 % 30000 : 0));
+		begin = nsec_now();
+		ASSERT_OK(kill(lab.pids[round % 3], SIGKILL));
+		for (int pe = 0; pe < lab.n; pe++) {
+			int status = world_lab_wait(&lab, pe);
+
+			ASSERT_EQ(status, pe == round % 3 ? 128 + SIGKILL : 0);
+		}
+		ASSERT_LT(nsec_now() - begin, test_patience_nsec());
+	}
+	assert_nothing_left(&daemon);
+	fixture_daemon_stop(&daemon);
+}
+
+/* ---- daemons */
+
+static int misses_the_daemon(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = world_lab_open(lab, pe);
+	int r;
+
+	(void)arg;
+	r = shmd_world_start(world);
+	ASSERT(r == -ENOENT || r == -ECONNREFUSED);
+	ASSERT(strstr(shmd_error_text(), "shmemd"));
+	ASSERT_EQ(shmd_world_status(world), SHMD_WORLD_OPEN);
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(without_a_daemon_the_start_fails_with_a_sentence, 120)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_make_folder(&daemon);
+	world_lab_run(&daemon, 2, misses_the_daemon, NULL);
+	ASSERT_OK(rmdir(daemon.folder));
+}
+
+static int outlives_the_daemon(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = world_lab_open_started(lab, pe);
+	struct shmd_world *second;
+	struct world_lab mine = *lab;
+	uint64_t *word;
+
+	world_lab_must(shmd_calloc(world, 1, 8, 0, (void **)&word), "calloc");
+	if (pe == 0)
+		ASSERT_OK(kill(lab->daemon->pid, SIGKILL));
+	wait_for_status(world, SHMD_WORLD_BROKEN);
+	/* Mapped memory is the PEs' own. */
+	__atomic_store_n((uint64_t *)shmd_ptr(world, word, !pe), 7, __ATOMIC_RELEASE);
+	world_lab_must(shmd_barrier_all(world), "barrier");
+	ASSERT_EQ(*word, 7);
+	mine.uid = *(struct shmd_uid *)arg;
+	second = world_lab_open(&mine, pe);
+	ASSERT_LT(shmd_world_start(second), 0);
+	world_lab_close(second);
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(a_mapped_world_goes_on_without_its_daemon, 120)
+{
+	const struct bootstrap_attr how = {.unbound = true, .interface = "=lo"};
+	struct fixture_daemon daemon;
+	struct shmd_uid second;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_must(bootstrap_uid_make(&how, &second), "uid");
+	world_lab_run(&daemon, 2, outlives_the_daemon, &second);
+	fixture_daemon_kill(&daemon);
+}
+
+/* ---- abort, fork */
+
+static int aborts(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = world_lab_open_started(lab, pe);
+
+	(void)arg;
+	if (pe == 1)
+		shmd_world_abort(world, 7, "as the test wants");
+	for (;;)
+		pause();
+}
+
+TEST_TIMEOUT(one_pe_ends_the_job, 120)
+{
+	struct fixture_daemon daemon;
+	struct world_lab lab = {.daemon = &daemon, .n = 3};
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_start(&lab, aborts, NULL);
+	for (int pe = 0; pe < lab.n; pe++)
+		ASSERT_EQ(world_lab_wait(&lab, pe), 7);
+	assert_nothing_left(&daemon);
+	fixture_daemon_stop(&daemon);
+}
+
+static int dies_in_turn(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world;
+
+	(void)arg;
+	setenv("SHMD_ABORT_ON_ERROR", "on", 1);
+	world = world_lab_open_started(lab, pe);
+	world_lab_must(shmd_sync_all(world), "sync");
+	if (pe == 2)
+		raise(SIGKILL);
+	for (;;)
+		pause();
+	return 0;
+}
+
+TEST_TIMEOUT(with_abort_on_error_the_job_ends_with_its_first_pe, 120)
+{
+	struct fixture_daemon daemon;
+	struct world_lab lab = {.daemon = &daemon, .n = 3};
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_start(&lab, dies_in_turn, NULL);
+	for (int pe = 0; pe < lab.n; pe++)
+		ASSERT_EQ(world_lab_wait(&lab, pe), pe == 2 ? 128 + SIGKILL : 1);
+	fixture_daemon_stop(&daemon);
+}
+
+static int forks(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = world_lab_open_started(lab, pe);
+	int status;
+	pid_t child = fork();
+
+	(void)arg;
+	ASSERT_GE(child, 0);
+	if (child == 0) {
+		struct shmd_world_info info;
+
+		ASSERT_ERR(shmd_world_info(world, &info), ECHILD);
+		ASSERT_ERR(shmd_sync_all(world), ECHILD);
+		ASSERT_EQ(shmd_world_status(world), SHMD_WORLD_NONE);
+		ASSERT_OK(shmd_world_close(world));
+		_exit(0);
+	}
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	ASSERT_EQ(status, 0);
+	world_lab_must(shmd_sync_all(world), "sync");
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(a_forked_child_has_no_part_in_the_world, 120)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 2, forks, NULL);
+	fixture_daemon_stop(&daemon);
+}
