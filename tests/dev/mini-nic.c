@@ -127,24 +127,46 @@ static void copy(void *dst, const void *src, size_t n)
 		memcpy(dst, src, n);
 }
 
-/* A data segment at `seg`: its memory, or NULL and a syndrome. */
-static void *local_memory(const uint8_t *seg, uint64_t *ret_bytes, uint8_t *ret_syndrome)
+/* The memory of a key, from the spaces of a test; NULL if no space has all of it. */
+static void *space_memory(struct mini_nic *nic, uint64_t key, uint32_t peer, uint64_t iova, uint64_t bytes)
 {
-	uint64_t key = be(seg + 4, 4);
+	for (uint32_t i = 0; i < nic->attr.n_spaces; i++) {
+		const struct mini_nic_space *space = &nic->attr.spaces[i];
 
-	*ret_bytes = be(seg, 4);
-	if (key == MINI_NIC_LKEY || key == MINI_NIC_SCRATCH_LKEY)
-		return (void *)(uintptr_t)be(seg + 8, 8);
-	*ret_syndrome = SHMD_SYNDROME_LOCAL_PROT_ERR;
+		if (space->key == key && space->peer == peer && iova >= space->iova && iova + bytes <= space->iova + space->bytes)
+			return space->memory + (iova - space->iova);
+	}
 	return NULL;
 }
 
-static void *remote_memory(const uint8_t *seg, const struct mini_nic_entry *entry, uint8_t *ret_syndrome)
+/* A data segment at `seg`: its memory, or NULL and a syndrome. */
+static void *local_memory(struct mini_nic *nic, const uint8_t *seg, uint64_t *ret_bytes, uint8_t *ret_syndrome)
 {
-	if (be(seg + 8, 4) == MINI_NIC_RKEY + entry->peer)
-		return (void *)(uintptr_t)be(seg, 8);
-	*ret_syndrome = SHMD_SYNDROME_REMOTE_ACCESS_ERR;
-	return NULL;
+	uint64_t key = be(seg + 4, 4), iova = be(seg + 8, 8);
+	void *memory;
+
+	*ret_bytes = be(seg, 4);
+	if (key == MINI_NIC_SCRATCH_LKEY || (key == MINI_NIC_LKEY && !nic->attr.spaces))
+		return (void *)(uintptr_t)iova;
+	memory = space_memory(nic, key, 0, iova, *ret_bytes);
+	if (!memory)
+		*ret_syndrome = SHMD_SYNDROME_LOCAL_PROT_ERR;
+	return memory;
+}
+
+/* A remote address segment at `seg`, of a request that has so many bytes. */
+static void *remote_memory(struct mini_nic *nic, const uint8_t *seg, const struct mini_nic_entry *entry, uint64_t bytes,
+			   uint8_t *ret_syndrome)
+{
+	uint64_t key = be(seg + 8, 4), iova = be(seg, 8);
+	void *memory;
+
+	if (key == MINI_NIC_RKEY + entry->peer && !nic->attr.spaces)
+		return (void *)(uintptr_t)iova;
+	memory = space_memory(nic, key, entry->peer, iova, bytes);
+	if (!memory)
+		*ret_syndrome = SHMD_SYNDROME_REMOTE_ACCESS_ERR;
+	return memory;
 }
 
 /* ---- requests: 0 or the syndrome --------------------------------------------------------------------------- */
@@ -152,9 +174,8 @@ static void *remote_memory(const uint8_t *seg, const struct mini_nic_entry *entr
 static uint8_t do_write(struct mini_nic *nic, const uint8_t *wqe, struct mini_nic_entry *entry)
 {
 	uint8_t syndrome = 0;
-	void *dst = remote_memory(wqe + 16, entry, &syndrome);
 	uint8_t aligned[32] __attribute__((aligned(8)));
-	void *src;
+	void *src, *dst;
 
 	if (be(wqe + 32, 4) & SHMD_INLINE_SEG) {
 		entry->bytes = be(wqe + 32, 4) & 0x7fffffff;
@@ -163,10 +184,11 @@ static uint8_t do_write(struct mini_nic *nic, const uint8_t *wqe, struct mini_ni
 		memcpy(aligned, wqe + 36, entry->bytes);
 		src = aligned;
 	} else {
-		src = local_memory(wqe + 32, &entry->bytes, &syndrome);
+		src = local_memory(nic, wqe + 32, &entry->bytes, &syndrome);
 		if (entry->n_ds != 3 || !entry->bytes)
 			complain(nic, MINI_NIC_BAD_LENGTH);
 	}
+	dst = remote_memory(nic, wqe + 16, entry, entry->bytes, &syndrome);
 	if (!syndrome && !nic->attr.discards)
 		copy(dst, src, entry->bytes);
 	return syndrome;
@@ -175,8 +197,8 @@ static uint8_t do_write(struct mini_nic *nic, const uint8_t *wqe, struct mini_ni
 static uint8_t do_read(struct mini_nic *nic, const uint8_t *wqe, struct mini_nic_entry *entry)
 {
 	uint8_t syndrome = 0;
-	void *src = remote_memory(wqe + 16, entry, &syndrome);
-	void *dst = local_memory(wqe + 32, &entry->bytes, &syndrome);
+	void *dst = local_memory(nic, wqe + 32, &entry->bytes, &syndrome);
+	void *src = remote_memory(nic, wqe + 16, entry, entry->bytes, &syndrome);
 
 	if (entry->n_ds != 3 || !entry->bytes)
 		complain(nic, MINI_NIC_BAD_LENGTH);
@@ -267,8 +289,8 @@ static uint8_t do_atomic(struct mini_nic *nic, const uint8_t *wqe, struct mini_n
 {
 	struct operands o = parse_atomic(wqe);
 	uint8_t syndrome = 0;
-	void *word = remote_memory(wqe + 16, entry, &syndrome);
-	void *dst = local_memory(wqe + 32 + o.segs_bytes, &entry->bytes, &syndrome);
+	void *word = remote_memory(nic, wqe + 16, entry, o.bytes, &syndrome);
+	void *dst = local_memory(nic, wqe + 32 + o.segs_bytes, &entry->bytes, &syndrome);
 	uint64_t old;
 
 	if (nic->attr.lacks & lack_of(wqe[3], o.bytes))
@@ -305,9 +327,9 @@ static uint8_t do_send(struct mini_nic *nic, const uint8_t *wqe, struct mini_nic
 		return SHMD_SYNDROME_RNR_RETRY_EXC_ERR;
 	nic->recv_ci++;
 	if (entry->n_ds == 2)
-		src = local_memory(wqe + 16, &entry->bytes, &syndrome);
+		src = local_memory(nic, wqe + 16, &entry->bytes, &syndrome);
 	if (be(recv + 4, 4) != SHMD_LKEY_TERMINATE)
-		dst = local_memory(recv, &room, &syndrome);
+		dst = local_memory(nic, recv, &room, &syndrome);
 	if (room < entry->bytes)
 		return SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR;
 	if (syndrome)

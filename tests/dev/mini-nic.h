@@ -24,6 +24,14 @@
 #define MINI_NIC_LOG 4096u
 #define MINI_NIC_PEERS 8u
 
+/* Memory as a key opens it. */
+struct mini_nic_space {
+	uint32_t key;
+	uint32_t peer; /* of a DCI: the DCT that knows the key; not for local keys */
+	uint64_t iova, bytes;
+	uint8_t *memory;
+};
+
 struct mini_nic_attr {
 	uint32_t sq_wqebbs; /* 0: 64 */
 	uint32_t cq_entries; /* 0: sq_wqebbs */
@@ -38,6 +46,8 @@ struct mini_nic_attr {
 	uint32_t n_peers; /* 0: the QP is connected; else it is a DCI, and this is how many DCTs there are */
 	enum shmd_sharing sharing;
 	uint64_t start_index; /* of all indexes */
+	const struct mini_nic_space *spaces; /* in place of MINI_NIC_LKEY and MINI_NIC_RKEY; NULL: those */
+	uint32_t n_spaces;
 };
 
 /* Executed work. */
