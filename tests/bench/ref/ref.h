@@ -26,6 +26,10 @@ static inline void ref_pause(void)
 
 /* Round trip of one cache line between two threads; negative when no thread could be made. */
 double ref_pingpong_nsec(uint64_t rounds);
+/* Two threads that wait for each other, over and over; negative when no thread could be made. */
+double ref_barrier_nsec(uint64_t rounds);
+/* An atomic add with its result. */
+double ref_fetch_add_nsec(uint64_t *word, uint64_t rounds);
 double ref_memcpy_bytes_per_sec(void *dst, const void *src, size_t bytes, uint64_t rounds);
 
 #endif
