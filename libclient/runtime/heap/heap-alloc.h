@@ -148,6 +148,10 @@ struct heap_walk {
 };
 bool heap_walk(const struct heap *heap, struct heap_walk *walk, struct heap_info *ret_info);
 
+#define HEAP_TEXT_BYTES 160
+/* "allocation 7 (4096 bytes at offset 0x1000, halo.c:17)". Returns text. */
+const char *heap_info_text(const struct heap_info *info, char text[HEAP_TEXT_BYTES]);
+
 /* The bytes before and behind the caller's, for the runtime to fill and to check; empty without zones. */
 static inline struct heap_span heap_zone_before(const struct heap_info *info)
 {

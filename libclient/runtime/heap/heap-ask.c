@@ -9,14 +9,19 @@
 #include "libclient/runtime/heap/heap-private.h"
 #include "proto/base/show.h"
 
-const char *heap_block_text(const struct heap_block *block, char text[HEAP_TEXT_BYTES])
+const char *heap_info_text(const struct heap_info *info, char text[HEAP_TEXT_BYTES])
 {
 	char label[SHOW_BUF_BYTES];
 
-	snprintf(text, HEAP_TEXT_BYTES, "allocation %" PRIu64 " (%" PRIu64 " bytes at offset 0x%" PRIx64 "%s%s)",
-		 block->number, block->size,
-		 block->offset, block->label ? ", " : "", block->label ? show_text(block->label, label) : "");
+	snprintf(text, HEAP_TEXT_BYTES, "allocation %" PRIu64 " (%" PRIu64 " bytes at offset 0x%" PRIx64 "%s%s)", info->number,
+		 info->size, info->offset, info->label ? ", " : "", info->label ? show_text(info->label, label) : "");
 	return text;
+}
+
+const char *heap_block_text(const struct heap_block *block, char text[HEAP_TEXT_BYTES])
+{
+	return heap_info_text(&(struct heap_info){.number = block->number, .size = block->size, .offset = block->offset,
+						  .label = block->label}, text);
 }
 
 /* ---- checks -------------------------------------------------------------------------------------------------------------- */

@@ -223,7 +223,8 @@ static int map_part(const struct heap_map *map, uint32_t range, int fd, uint64_t
 {
 	uint8_t *at = address_of(map, range, offset);
 
-	if (mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)(part_of(map, range) * bytes)) == MAP_FAILED)
+	if (mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+		 (off_t)(part_of(map, range) * bytes)) == MAP_FAILED)
 		return -errno;
 	advise(map, range, at, bytes);
 	return 0;
@@ -242,7 +243,8 @@ int heap_map_chunk(struct heap_map *map, int fd, uint64_t offset, uint64_t bytes
 		if (r >= 0)
 			continue;
 		reserve_again(map, i + 1, offset, bytes);
-		return shmd_error_set(r, "cannot map %" PRIu64 " bytes of the heap of PE %u of this node: %s", bytes, part_of(map, i),
+		return shmd_error_set(r, "cannot map %" PRIu64 " bytes of the heap of PE %u of this node: %s", bytes,
+				      part_of(map, i),
 				      strerror(-r));
 	}
 	map->chunks[map->n_chunks++] = (struct map_chunk){offset, bytes};

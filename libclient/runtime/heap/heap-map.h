@@ -7,8 +7,8 @@
  * of an address that belongs to another PE is its base plus the same offset, and nothing ever moves. A world that forbids
  * mapped paths reserves and maps its own range alone.
  *
- * Pages come into being when they are touched first, and then lie on the NUMA node of whoever touched them. Nothing here
- * touches any: each PE writes to its own part before its peers do, if only to clear it.
+ * Pages come into being when they are touched first, and then lie on the NUMA node of the thread that touched them. Nothing here
+ * touches any, so the first write of a PE, or of a peer, places them.
  *
  * Threads	one call at a time on one map. Blocks: never.
  * Errors	a negative errno and a sentence by shmd_error_set(). A call that fails leaves everything as it was.

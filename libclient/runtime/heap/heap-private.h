@@ -93,8 +93,7 @@ int heap_slot_at(const struct heap *heap, uint64_t offset, uint32_t *ret_slot);
 /* And is not freed here; likewise. */
 int heap_live_slot(const struct heap *heap, uint64_t offset, uint32_t *ret_slot);
 
-#define HEAP_TEXT_BYTES 160
-/* "allocation 7 (4096 bytes at offset 0x1000, halo.c:17)". Returns text. */
+/* As heap_info_text(). */
 const char *heap_block_text(const struct heap_block *block, char text[HEAP_TEXT_BYTES]);
 
 #endif
