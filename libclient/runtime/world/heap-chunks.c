@@ -138,7 +138,7 @@ static void count(struct shmd_world *world, const struct chunk *chunk)
 {
 	struct world_heap *heap = world->heap;
 	struct shmd_dev_heap *dev = &world->dev->heap[SHMD_DEV_HEAP_HOST];
-	uint64_t end = chunk->offset + chunk->bytes;
+	uint64_t end = chunk->offset + chunk->bytes; /* bounded: the chunk is mapped in the reserved range */
 
 	memset(&heap->chunk_index[chunk->offset >> WORLD_GRANULE_LOG2], (int)chunk->number, chunk->bytes >> WORLD_GRANULE_LOG2);
 	heap->chunk_ends[chunk->number] = end;
