@@ -298,20 +298,30 @@ TEST(the_job_is_that_of_the_launcher_or_of_the_batch_system)
 	end();
 }
 
+static void expect_not_inherited(const char *name)
+{
+	struct stat st, other;
+	unsigned int n = 0;
+
+	ASSERT_OK(stat(in_folder(name), &st));
+	for (int fd = 0; fd < 64; fd++) {
+		if (fstat(fd, &other) || other.st_ino != st.st_ino || other.st_dev != st.st_dev)
+			continue;
+		ASSERT(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+		n++;
+	}
+	ASSERT_EQ(n, 1);
+}
+
 TEST(a_file_is_appended_to_and_not_inherited)
 {
 	struct runtime_settings settings;
 	const char *text;
-	struct stat st;
 
 	begin(&settings, "info", "log");
-	ASSERT_OK(open_log(&settings, no_env));
-	ASSERT_OK(stat(in_folder("log"), &st));
-	for (int fd = 3; fd < 64; fd++) {
-		struct stat other;
-
-		if (!fstat(fd, &other) && other.st_ino == st.st_ino && other.st_dev == st.st_dev)
-			ASSERT(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	for (unsigned int i = 0; i < 2; i++) {
+		ASSERT_OK(open_log(&settings, no_env));
+		expect_not_inherited("log");
 	}
 	runtime_log(WORLD, INFO, "one");
 	runtime_log_close();
@@ -341,18 +351,21 @@ TEST(a_file_that_cannot_be_opened_is_an_error_and_lines_go_to_stderr)
 	end();
 }
 
-TEST(stdin_that_is_closed_does_not_become_the_log)
+TEST(numbers_of_closed_standard_descriptors_stay_free)
 {
 	struct runtime_settings settings;
-	int saved = dup(STDIN_FILENO), fd;
+	int in = dup(STDIN_FILENO), out = dup(STDOUT_FILENO);
 
 	begin(&settings, "info", "log");
 	close(STDIN_FILENO);
+	close(STDOUT_FILENO);
 	ASSERT_OK(open_log(&settings, no_env));
-	fd = open("/dev/null", O_RDONLY);
-	ASSERT_EQ(fd, STDIN_FILENO);
-	ASSERT_EQ(dup2(saved, STDIN_FILENO), STDIN_FILENO);
-	close(saved);
+	ASSERT_EQ(open("/dev/null", O_RDONLY), STDIN_FILENO);
+	ASSERT_EQ(open("/dev/null", O_WRONLY), STDOUT_FILENO);
+	ASSERT_EQ(dup2(in, STDIN_FILENO), STDIN_FILENO);
+	ASSERT_EQ(dup2(out, STDOUT_FILENO), STDOUT_FILENO);
+	close(in);
+	close(out);
 	take("log");
 	end();
 }
