@@ -14,8 +14,10 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/nsec.h"
+#include "proto/base/thread.h"
 
 #define SPIN_NSEC 10000u
+#define LOOK_NSEC 1000000u /* until the control thread looks what the executor's thread does, at first */
 #define LEAST_NSEC 100000u /* for a thread that sleeps and has a CPU */
 /* The control thread waits at most so long at once, and for a tenth of the time that passes. */
 #define PATIENCE_MOST_NSEC 30000000u
@@ -65,24 +67,41 @@ static void set_late(struct soft_exec *exec, uint32_t turns, uint64_t nsec)
 	__atomic_store_n(&exec->late_turns, turns, __ATOMIC_RELEASE);
 }
 
-/*
- * A thread that is awake and has a CPU is done sooner than a sleep ends. Otherwise the caller sleeps until it is woken: where CPUs are
- * busy a yield, or a sleep of a fixed time, costs milliseconds for each question.
- */
-static bool wait_for(struct soft_call *call, uint64_t nsec)
+static bool sleep_until(struct soft_call *call, uint64_t end_nsec)
 {
-	uint64_t begin = nsec_now();
-	const struct timespec end = nsec_to_timespec(nsec_add(begin, nsec < LEAST_NSEC ? LEAST_NSEC : nsec));
+	const struct timespec end = nsec_to_timespec(end_nsec);
 	int r;
 
-	do {
-		if (sem_trywait(&call->done) == 0)
-			return true;
-	} while (nsec_now() - begin < SPIN_NSEC);
 	do
 		r = sem_clockwait(&call->done, CLOCK_MONOTONIC, &end);
 	while (r < 0 && errno == EINTR);
 	return r == 0;
+}
+
+/*
+ * A thread that is awake and has a CPU is done sooner than a sleep ends. Otherwise the caller sleeps until it is woken: where CPUs are
+ * busy a yield, or a sleep of a fixed time, costs milliseconds for each question.
+ */
+static bool wait_for(struct soft_call *call, uint64_t begin, uint64_t nsec)
+{
+	do {
+		if (sem_trywait(&call->done) == 0)
+			return true;
+	} while (nsec_now() - begin < SPIN_NSEC);
+	return sleep_until(call, nsec_add(begin, nsec < LEAST_NSEC ? LEAST_NSEC : nsec));
+}
+
+/* The same for who has others to serve: it does not wait for a thread that sleeps at its user's memory, only for one without a CPU. */
+static bool wait_briefly(struct soft_exec *exec, struct soft_call *call, uint64_t begin, uint64_t nsec)
+{
+	uint64_t now = LOOK_NSEC;
+
+	while (!wait_for(call, begin, now < nsec ? now : nsec)) {
+		if (now >= nsec || thread_is_uninterruptible(__atomic_load_n(&exec->poll.tid, __ATOMIC_RELAXED)))
+			return false;
+		now *= 2;
+	}
+	return true;
 }
 
 /* Whether the caller has left it before the executor was done with it. */
@@ -93,8 +112,9 @@ static bool try_leave(struct soft_call *call)
 	return __atomic_compare_exchange_n(&call->state, &state, SOFT_CALL_LEFT, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-static int ask(struct soft_exec *exec, struct soft_call *call, uint64_t nsec)
+static int ask(struct soft_exec *exec, struct soft_call *call, uint64_t nsec, bool is_brief)
 {
+	uint64_t begin = nsec_now();
 	uint32_t turns;
 	bool is_done;
 
@@ -103,7 +123,7 @@ static int ask(struct soft_exec *exec, struct soft_call *call, uint64_t nsec)
 		return -EBUSY;
 	}
 	hand_over(exec, call, SOFT_CALL_MAY_BE_LEFT);
-	is_done = wait_for(call, nsec);
+	is_done = is_brief ? wait_briefly(exec, call, begin, nsec) : wait_for(call, begin, nsec);
 	/* Behind the turn that finishes or drops the call another one begins: a count read before the last look does not stay. */
 	turns = turns_of(exec);
 	if (!is_done && try_leave(call)) {
@@ -138,7 +158,7 @@ static int ask_briefly(struct soft_exec *exec, struct soft_call *call, uint64_t 
 {
 	struct soft_fabric *fabric = exec->nic->fabric;
 	uint64_t left = soft_patience_left(fabric), begin = nsec_now();
-	int r = ask(exec, call, left < most_nsec ? left : most_nsec);
+	int r = ask(exec, call, left < most_nsec ? left : most_nsec, true);
 
 	/* Quick answers are no waiting. */
 	if (r < 0)
@@ -155,7 +175,7 @@ int soft_ctx_ask(struct soft_ctx *ctx, struct soft_call *call)
 {
 	uint64_t nsec = ctx->base.patience_nsec ? ctx->base.patience_nsec : SOFT_ASK_NSEC;
 
-	return ctx->base.on_control ? ask_briefly(ctx->exec, call, nsec) : ask(ctx->exec, call, nsec);
+	return ctx->base.on_control ? ask_briefly(ctx->exec, call, nsec) : ask(ctx->exec, call, nsec, false);
 }
 
 /* ---- the data thread ---------------------------------------------------------------------------------------------------------- */
