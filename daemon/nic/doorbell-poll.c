@@ -190,6 +190,7 @@ static void *poll_main(void *arg)
 
 	/* The default slack of 50 us would be added to every sleep with a limit. */
 	prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NSEC);
+	__atomic_store_n(&poll->tid, gettid(), __ATOMIC_RELAXED);
 	poll->now_nsec = nsec_now();
 	while (!__atomic_load_n(&poll->stop, __ATOMIC_ACQUIRE)) {
 		if (++poll->n_turns % HEARTBEAT_TURNS == 0)

@@ -108,6 +108,7 @@ struct doorbell_poll {
 	/* private */
 	pthread_t thread;
 	bool has_thread;
+	pid_t tid; /* atomic; of the thread once it runs */
 	bool stop; /* atomic */
 	int epoll_fd;
 	uint32_t n_turns;

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/base/thread.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/base/cleanup.h"
 
 #define NAME_BYTES 16 /* with its end, as the kernel keeps it */
 
@@ -33,4 +38,21 @@ int thread_start(pthread_t *ret_thread, size_t stack_bytes, const char *name, vo
 	if (!err && name)
 		set_name(*ret_thread, name);
 	return -err;
+}
+
+bool thread_is_uninterruptible(pid_t tid)
+{
+	char path[48], text[64]; /* "tid (name) state ..." */
+	_cleanup_close_ int fd = -1;
+	const char *behind_name;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (n < 0)
+		return false;
+	text[n] = 0;
+	behind_name = strrchr(text, ')');
+	return behind_name && strncmp(behind_name, ") D", 3) == 0;
 }

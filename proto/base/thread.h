@@ -7,12 +7,17 @@
 #define SHMEMD_BASE_THREAD_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /*
  * To be joined or detached. `stack_bytes` 0 or less than this machine allows: the default. A name has 15 characters at most and
  * is cut behind them; NULL: its maker's. -EAGAIN, -ENOMEM.
  */
 int thread_start(pthread_t *ret_thread, size_t stack_bytes, const char *name, void *(*fn)(void *arg), void *arg);
+
+/* Does this thread of ours sleep in the kernel so that no signal wakes it? Waits for nobody. False: unknown, too. */
+bool thread_is_uninterruptible(pid_t tid);
 
 #endif

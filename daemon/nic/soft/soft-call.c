@@ -2,53 +2,48 @@
 /*
  * Calls: how control operations reach the data thread, which alone touches queues.
  *
- * A call whose caller waits to the end lies on its stack; the data thread posts `done` last and never looks at it again. A call
- * that its caller may leave has two owners, and the one that is done with it last frees it. A call that was left is not
- * begun, or not gone on with, so nothing of a context is touched when its caller goes on to close it.
+ * The data thread posts `done` last and never looks at a call again. A call whose caller waits to the end lies on its stack. One that
+ * its caller may leave is the caller's if the executor is done with it before, and else the executor's: one word decides. A call that
+ * was left is not begun, or not gone on with, so nothing of a context is touched when its caller goes on to close it.
  */
 #include "daemon/nic/soft/soft.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "proto/base/assert.h"
 #include "proto/base/nsec.h"
+#include "proto/base/thread.h"
 
-#define YIELDS 64u
-#define LOOK_NSEC 20000u
-#define LOOK_MOST_NSEC 1000000u
+#define SPIN_NSEC 10000u
+#define LOOK_NSEC 1000000u /* until the control thread looks what the executor's thread does, at first */
+#define LEAST_NSEC 100000u /* for a thread that sleeps and has a CPU */
 /* The control thread waits at most so long at once, and for a tenth of the time that passes. */
 #define PATIENCE_MOST_NSEC 30000000u
 #define PATIENCE_SHARE 10u
 
-static void hand_over(struct soft_exec *exec, struct soft_call *call, uint32_t refs)
+static void hand_over(struct soft_exec *exec, struct soft_call *call, enum soft_call_state state)
 {
 	assert_bug(__atomic_load_n(&exec->lane->shared->running, __ATOMIC_ACQUIRE));
 	sem_init(&call->done, 0, 0);
 	call->result = 0;
-	call->refs = refs;
+	call->state = state;
 	soft_lane_push(exec->lane, &exec->lane->calls, &call->link);
+}
+
+static void wait_to_end(struct soft_call *call)
+{
+	while (sem_wait(&call->done) < 0)
+		assert_bug(errno == EINTR);
 }
 
 int soft_call(struct soft_exec *exec, struct soft_call *call)
 {
-	hand_over(exec, call, 0);
-	while (sem_wait(&call->done) < 0)
-		assert_bug(errno == EINTR);
+	hand_over(exec, call, SOFT_CALL_STAYS);
+	wait_to_end(call);
 	sem_destroy(&call->done);
 	return call->result;
-}
-
-/* Returns whether the other owner has gone already; then it is freed. */
-static bool call_unref(struct soft_call *call)
-{
-	if (__atomic_sub_fetch(&call->refs, 1, __ATOMIC_ACQ_REL) > 0)
-		return false;
-	sem_destroy(&call->done);
-	free(call);
-	return true;
 }
 
 /* ---- callers that do not wait for ever ------------------------------------------------------------------------------------ */
@@ -72,29 +67,54 @@ static void set_late(struct soft_exec *exec, uint32_t turns, uint64_t nsec)
 	__atomic_store_n(&exec->late_turns, turns, __ATOMIC_RELEASE);
 }
 
-static bool wait_for(struct soft_call *call, uint64_t nsec)
+static bool sleep_until(struct soft_call *call, uint64_t end_nsec)
 {
-	struct timespec pause = {.tv_nsec = LOOK_NSEC};
-	uint64_t begin = nsec_now();
+	const struct timespec end = nsec_to_timespec(end_nsec);
+	int r;
 
-	/* A thread that is awake has it done sooner than a sleep ends. On a busy CPU each yield lets others run for milliseconds. */
-	for (unsigned int i = 0; i < YIELDS && (i == 0 || nsec_now() - begin < LOOK_MOST_NSEC); i++) {
+	do
+		r = sem_clockwait(&call->done, CLOCK_MONOTONIC, &end);
+	while (r < 0 && errno == EINTR);
+	return r == 0;
+}
+
+/*
+ * A thread that is awake and has a CPU is done sooner than a sleep ends. Otherwise the caller sleeps until it is woken: where CPUs are
+ * busy a yield, or a sleep of a fixed time, costs milliseconds for each question.
+ */
+static bool wait_for(struct soft_call *call, uint64_t begin, uint64_t nsec)
+{
+	do {
 		if (sem_trywait(&call->done) == 0)
 			return true;
-		sched_yield();
-	}
-	while (sem_trywait(&call->done) < 0) {
-		if (nsec_now() - begin >= nsec)
+	} while (nsec_now() - begin < SPIN_NSEC);
+	return sleep_until(call, nsec_add(begin, nsec < LEAST_NSEC ? LEAST_NSEC : nsec));
+}
+
+/* The same for who has others to serve: it does not wait for a thread that sleeps at its user's memory, only for one without a CPU. */
+static bool wait_briefly(struct soft_exec *exec, struct soft_call *call, uint64_t begin, uint64_t nsec)
+{
+	uint64_t now = LOOK_NSEC;
+
+	while (!wait_for(call, begin, now < nsec ? now : nsec)) {
+		if (now >= nsec || thread_is_uninterruptible(__atomic_load_n(&exec->poll.tid, __ATOMIC_RELAXED)))
 			return false;
-		nanosleep(&pause, NULL);
-		if (pause.tv_nsec < (long)LOOK_MOST_NSEC)
-			pause.tv_nsec *= 2;
+		now *= 2;
 	}
 	return true;
 }
 
-static int ask(struct soft_exec *exec, struct soft_call *call, uint64_t nsec)
+/* Whether the caller has left it before the executor was done with it. */
+static bool try_leave(struct soft_call *call)
 {
+	uint32_t state = SOFT_CALL_MAY_BE_LEFT;
+
+	return __atomic_compare_exchange_n(&call->state, &state, SOFT_CALL_LEFT, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+static int ask(struct soft_exec *exec, struct soft_call *call, uint64_t nsec, bool is_brief)
+{
+	uint64_t begin = nsec_now();
 	uint32_t turns;
 	bool is_done;
 
@@ -102,18 +122,18 @@ static int ask(struct soft_exec *exec, struct soft_call *call, uint64_t nsec)
 		free(call);
 		return -EBUSY;
 	}
-	hand_over(exec, call, 2);
-	is_done = wait_for(call, nsec);
+	hand_over(exec, call, SOFT_CALL_MAY_BE_LEFT);
+	is_done = is_brief ? wait_briefly(exec, call, begin, nsec) : wait_for(call, begin, nsec);
 	/* Behind the turn that finishes or drops the call another one begins: a count read before the last look does not stay. */
 	turns = turns_of(exec);
-	if (!is_done && sem_trywait(&call->done) < 0) {
+	if (!is_done && try_leave(call)) {
 		set_late(exec, turns, nsec);
-		call_unref(call);
 		return -EBUSY;
 	}
-	/* The executor may be at its own end of it still. */
-	while (__atomic_load_n(&call->refs, __ATOMIC_ACQUIRE) > 1)
-		sched_yield();
+	if (!is_done)
+		wait_to_end(call);
+	/* The executor's last word: a checker of races learns from it, as not from `done`, that all that the executor wrote is here. */
+	assert_bug(__atomic_load_n(&call->state, __ATOMIC_ACQUIRE) == SOFT_CALL_DONE);
 	sem_destroy(&call->done);
 	return 0;
 }
@@ -138,7 +158,7 @@ static int ask_briefly(struct soft_exec *exec, struct soft_call *call, uint64_t 
 {
 	struct soft_fabric *fabric = exec->nic->fabric;
 	uint64_t left = soft_patience_left(fabric), begin = nsec_now();
-	int r = ask(exec, call, left < most_nsec ? left : most_nsec);
+	int r = ask(exec, call, left < most_nsec ? left : most_nsec, true);
 
 	/* Quick answers are no waiting. */
 	if (r < 0)
@@ -155,23 +175,31 @@ int soft_ctx_ask(struct soft_ctx *ctx, struct soft_call *call)
 {
 	uint64_t nsec = ctx->base.patience_nsec ? ctx->base.patience_nsec : SOFT_ASK_NSEC;
 
-	return ctx->base.on_control ? ask_briefly(ctx->exec, call, nsec) : ask(ctx->exec, call, nsec);
+	return ctx->base.on_control ? ask_briefly(ctx->exec, call, nsec) : ask(ctx->exec, call, nsec, false);
 }
 
 /* ---- the data thread ---------------------------------------------------------------------------------------------------------- */
 
 static bool was_left(const struct soft_call *call)
 {
-	return __atomic_load_n(&call->refs, __ATOMIC_ACQUIRE) == 1;
+	return __atomic_load_n(&call->state, __ATOMIC_ACQUIRE) == SOFT_CALL_LEFT;
+}
+
+static void free_left(struct soft_call *call)
+{
+	sem_destroy(&call->done);
+	free(call);
 }
 
 static void finish(struct soft_call *call)
 {
-	bool may_be_left = __atomic_load_n(&call->refs, __ATOMIC_RELAXED) != 0;
+	uint32_t state = SOFT_CALL_MAY_BE_LEFT;
 
-	sem_post(&call->done);
-	if (may_be_left)
-		call_unref(call);
+	if (__atomic_load_n(&call->state, __ATOMIC_RELAXED) == SOFT_CALL_STAYS ||
+	    __atomic_compare_exchange_n(&call->state, &state, SOFT_CALL_DONE, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		sem_post(&call->done);
+	else
+		free_left(call);
 }
 
 unsigned int soft_calls_run(struct soft_exec *exec)
@@ -198,6 +226,6 @@ void soft_calls_drop(struct soft_exec *exec)
 	list_for_each_entry_safe(call, next, &exec->calls, link) {
 		assert_bug(was_left(call));
 		list_del(&call->link);
-		call_unref(call);
+		free_left(call);
 	}
 }

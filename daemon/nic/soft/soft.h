@@ -312,9 +312,16 @@ bool soft_is_foreign(const struct soft_exec *exec, const struct soft_lane *lane)
 
 /*
  * The call of a thread that waits however long it takes lies on its stack: such a thread serves one user, so a user whose memory
- * makes the executor sleep makes nobody else wait. A call that its caller may leave is on the heap, changes nothing, and whoever
- * is done with it last frees it.
+ * makes the executor sleep makes nobody else wait. A call that its caller may leave is on the heap and changes nothing; the executor
+ * frees one that was left.
  */
+enum soft_call_state {
+	SOFT_CALL_STAYS, /* the caller waits to the end */
+	SOFT_CALL_MAY_BE_LEFT,
+	SOFT_CALL_DONE, /* of those that may be left */
+	SOFT_CALL_LEFT,
+};
+
 struct soft_call {
 	struct list link;
 	/*
@@ -323,7 +330,7 @@ struct soft_call {
 	 */
 	bool (*run)(struct soft_exec *exec, struct soft_call *call);
 	int result;
-	uint32_t refs; /* atomic; 0: the caller waits to the end */
+	uint32_t state; /* atomic: enum soft_call_state */
 	sem_t done;
 };
 

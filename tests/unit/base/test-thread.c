@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread blocks all signals and has the requested stack and name; its maker keeps its own mask. */
+/* A thread blocks all signals and has the requested stack and name; its maker keeps its own mask. Others see whether it can be woken. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "proto/base/thread.h"
 #include "tests/lib/test.h"
@@ -83,4 +85,39 @@ TEST(its_name_is_cut_to_what_the_kernel_keeps)
 	ASSERT_EQ(pthread_getname_np(pthread_self(), mine, sizeof(mine)), 0);
 	start(&seen, 0, NULL);
 	ASSERT_STREQ(seen.name, mine);
+}
+
+static pid_t maker_tid, child_pid; /* atomic */
+
+/* The kernel does not wake who waits like this, but for its child and SIGKILL. */
+static void *wait_for_child(void *arg)
+{
+	pid_t pid;
+
+	__atomic_store_n(&maker_tid, gettid(), __ATOMIC_RELEASE);
+	pid = vfork();
+	if (pid == 0) {
+		__atomic_store_n(&child_pid, getpid(), __ATOMIC_RELEASE);
+		for (;;)
+			pause();
+	}
+	while (waitpid(pid, NULL, 0) < 0)
+		;
+	return NULL;
+}
+
+TEST(a_thread_that_no_signal_wakes_is_seen_and_others_are_not_taken_for_one)
+{
+	pthread_t thread;
+	pid_t pid;
+
+	ASSERT(!thread_is_uninterruptible(gettid()));
+	ASSERT(!thread_is_uninterruptible(0));
+	ASSERT_OK(thread_start(&thread, 0, "a) D (b", wait_for_child, NULL));
+	while (!(pid = __atomic_load_n(&child_pid, __ATOMIC_ACQUIRE)))
+		usleep(1000);
+	ASSERT(thread_is_uninterruptible(maker_tid));
+	ASSERT_OK(kill(pid, SIGKILL));
+	ASSERT_EQ(pthread_join(thread, NULL), 0);
+	ASSERT(!thread_is_uninterruptible(maker_tid));
 }

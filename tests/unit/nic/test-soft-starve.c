@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A NIC thread that gets no CPU costs its peers no retries; a peer that is gone still ends them in bounded time. */
+/*
+ * A NIC thread that gets no CPU costs its peers no retries; a peer that is gone still ends them in bounded time. Whoever asks a thread
+ * on busy CPUs waits for that thread alone.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "client.h"
 #include "proto/base/nsec.h"
@@ -70,5 +77,54 @@ TEST(a_peer_that_has_gone_ends_in_retries_exceeded_at_once)
 	ASSERT_EQ(client_cqe_syndrome(&cqe), SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 	ASSERT_LT(nsec_now() - begin, NSEC_PER_SEC);
 	client_close(&alice);
+	rig_close(&rig);
+}
+
+/* ---- busy CPUs --------------------------------------------------------------------------------------------------- */
+
+#define N_QUESTIONS 40
+#define BURNERS_PER_CPU 3
+#define MOST_BURNERS 64
+
+static void *burn(void *arg)
+{
+	while (!__atomic_load_n((bool *)arg, __ATOMIC_RELAXED))
+		;
+	return NULL;
+}
+
+/* A caller that yields loses its CPU to all others, for milliseconds each time. It sleeps, and is woken. */
+TEST(who_asks_an_executor_gives_no_cpu_away_while_all_are_busy)
+{
+	long n_burners = BURNERS_PER_CPU * sysconf(_SC_NPROCESSORS_ONLN);
+	pthread_t burners[MOST_BURNERS];
+	struct rusage before, after;
+	struct nic_qp_info info;
+	uint64_t begin, sum = 0;
+	bool is_over = false;
+	struct client c;
+	struct rig rig;
+
+	n_burners = n_burners < MOST_BURNERS ? n_burners : MOST_BURNERS;
+	rig_open(&rig, 1, NULL);
+	client_open(&c, rig.nic[0], 1, 1);
+	for (long i = 0; i < n_burners; i++)
+		ASSERT_OK(pthread_create(&burners[i], NULL, burn, &is_over));
+	ASSERT_OK(getrusage(RUSAGE_THREAD, &before));
+	for (unsigned int i = 0; i < N_QUESTIONS; i++) {
+		nanosleep(&(struct timespec){.tv_nsec = 5 * NSEC_PER_MSEC}, NULL);
+		begin = nsec_now();
+		ASSERT_OK(c.ctx->nic->ops->qp_query(c.ctx, client_qpn(&c, 0), &info));
+		sum += nsec_now() - begin;
+	}
+	ASSERT_OK(getrusage(RUSAGE_THREAD, &after));
+	__atomic_store_n(&is_over, true, __ATOMIC_RELAXED);
+	for (long i = 0; i < n_burners; i++)
+		ASSERT_OK(pthread_join(burners[i], NULL));
+	printf("# %.2f ms each; %ld times something else ran first\n", (double)sum / N_QUESTIONS / NSEC_PER_MSEC,
+	       after.ru_nivcsw - before.ru_nivcsw);
+	/* A few, where a time slice ends. */
+	ASSERT_LT(after.ru_nivcsw - before.ru_nivcsw, N_QUESTIONS / 2);
+	client_close(&c);
 	rig_close(&rig);
 }
