@@ -68,7 +68,7 @@ void job_fail(struct job *job, int status, const char *fmt, ...)
 	if (job->is_ending)
 		return;
 	for (unsigned int i = 0; i < job->attr->n_pes; i++)
-		n_others += !job->pes[i].is_ended;
+		n_others += !job->pes[i].is_ended && !job->pes[i].is_refused;
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);

@@ -50,8 +50,7 @@ static void note_refused(struct job *job, unsigned int rank, const struct keeper
 	if (news->step == STEP_PIPE || news->step == STEP_FORK)
 		job->n_ended += !job->pes[rank].pid;
 	job->pes[rank].is_ended = job->pes[rank].is_ended || !job->pes[rank].pid;
-	if (!job->attr->keep_going)
-		return;
+	/* With keep_going, too: those that run would wait for it. */
 	job_end(job);
 }
 

@@ -112,7 +112,8 @@ static void choose_listening(struct job *job, unsigned int index)
 
 void job_output_step(struct job *job)
 {
-	for (unsigned int i = 0; i < job->n_sinks && !job->sink_failed; i++) {
+	/* A sink that has failed drops what comes, so that the PEs can end. */
+	for (unsigned int i = 0; i < job->n_sinks; i++) {
 		write_sink(job, i);
 		choose_listening(job, i);
 	}
@@ -178,9 +179,16 @@ static void read_streams(struct job *job, struct job_sink *sink)
 
 void job_output_event(struct job *job, enum job_source source, unsigned int index)
 {
+	uint64_t n;
+
 	if (source == SOURCE_STREAMS)
 		read_streams(job, &job->sinks[index]);
-	/* A sink's own event: job_output_step() writes. */
+	if (source != SOURCE_SINK_DONE || read(job->sinks_done, &n, sizeof(n)) != sizeof(n))
+		return; /* of a sink that takes more: job_output_step() writes */
+	job->n_sinks_done += (unsigned int)n;
+	for (unsigned int i = 0; i < job->n_sinks; i++)
+		if (sink_result(job->sinks[i].sink) < 0)
+			note_failure(job, sink_result(job->sinks[i].sink));
 }
 
 bool job_output_finish(struct job *job)

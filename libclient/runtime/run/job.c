@@ -176,19 +176,11 @@ static int watch_start(struct job *job)
 /* The last lines: the sinks' threads hand them to a reader that may be slow. A signal ends the wait. */
 static void hand_over(struct job *job)
 {
-	uint64_t n_done = 0, n;
-
 	for (unsigned int i = 0; i < job->n_sinks; i++)
 		sink_finish(job->sinks[i].sink);
-	while (n_done < job->n_sinks) {
+	while (job->n_sinks_done < job->n_sinks)
 		if (round_of_events(job))
 			return;
-		if (read(job->sinks_done, &n, sizeof(n)) == sizeof(n))
-			n_done += n;
-	}
-	for (unsigned int i = 0; i < job->n_sinks; i++)
-		if (sink_result(job->sinks[i].sink) < 0 && !job->status)
-			job->status = RUN_EXIT_FAILED;
 }
 
 int job_run(struct job *job)

@@ -52,6 +52,7 @@ struct job {
 	pid_t keeper_pid;
 	struct job_sink sinks[2];
 	unsigned int n_sinks; /* 1: stdout and stderr are one file */
+	unsigned int n_sinks_done; /* threads that have ended */
 	bool sink_failed;
 	struct input input;
 	bool is_terminal_watched, is_input_watched;

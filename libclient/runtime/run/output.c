@@ -184,6 +184,7 @@ static void append(struct sink *sink, const char *data, size_t bytes)
 		size *= 2;
 	if (size != sink->size) {
 		buf = realloc(sink->buf, size);
+		/* Lost output would be worse than a lost job; the keeper ends the PEs. */
 		if (!buf)
 			abort();
 		sink->buf = buf;

@@ -137,7 +137,7 @@ static void set_env(const struct job *job, const char *name)
 {
 	spawn_clean_env();
 	setenv("SHMD_JOB", name, 1);
-	for (char *const *env = job->attr->env; env && *env; env++) {
+	for (const char *const *env = job->attr->env; env && *env; env++) {
 		char *copy = strdup(*env), *equals = copy ? strchr(copy, '=') : NULL;
 
 		if (equals) {

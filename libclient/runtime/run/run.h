@@ -30,7 +30,7 @@ enum run_exit {
 struct run_attr {
 	unsigned int n_pes; /* 1 to RUN_MAX_PES */
 	char *const *argv; /* the program and its arguments; ends with NULL */
-	char *const *env; /* "NAME=VALUE"; ends with NULL */
+	const char *const *env; /* "NAME=VALUE"; ends with NULL */
 	const char *folder; /* where PEs run; NULL: here */
 	const char *output_files; /* a pattern with %r; NULL: output is passed on */
 	bool has_no_prefix;
