@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a person types, for PE 0. PEs are not in the terminal's foreground group, so they cannot read it themselves; a pipe or a
+ * Input from a terminal, for PE 0. PEs are not in the terminal's foreground group, so they cannot read it themselves; a pipe or a
  * file PE 0 reads itself. While the launcher is in the background it leaves the terminal alone.
  */
 #ifndef SHMD_RUN_INPUT_H

@@ -140,7 +140,6 @@ int job_output_add(struct job *job, unsigned int rank, const int fds[2])
 			r = -errno;
 		if (r < 0)
 			return r;
-		sink->n_streams++;
 	}
 	return 0;
 }
@@ -153,7 +152,6 @@ static int read_stream(struct job *job, unsigned int rank, unsigned int which)
 
 	if (!r) {
 		*stream = stream_free(*stream);
-		sink_of(job, which)->n_streams--;
 	} else if (!rank && job->input.to >= 0 && stream_has_part(*stream)) {
 		job->flush_at = nsec_now() + FLUSH_NSEC;
 	}
@@ -191,27 +189,36 @@ void job_output_event(struct job *job, enum job_source source, unsigned int inde
 			note_failure(job, sink_result(job->sinks[i].sink));
 }
 
+/* True: all streams are at their end. */
+static bool finish_streams(struct job *job)
+{
+	for (unsigned int i = 0; i < 2 * job->attr->n_pes; i++) {
+		struct stream **stream = &job->pes[i / 2].streams[i % 2];
+
+		job_output_drain(job, i / 2);
+		if (!*stream)
+			continue;
+		if (sink_is_full(sink_of(job, i % 2)->sink))
+			return false;
+		/* Somebody outside the job holds the other end; all that is there has been read. */
+		stream_end(*stream);
+		*stream = stream_free(*stream);
+	}
+	return true;
+}
+
 bool job_output_finish(struct job *job)
 {
-	bool is_pending = false;
+	bool is_read, is_waiting = false;
 
 	if (job->sink_failed)
 		return true;
-	for (unsigned int rank = 0; rank < job->attr->n_pes; rank++) {
-		job_output_drain(job, rank);
-		for (unsigned int i = 0; i < 2; i++) {
-			struct stream **stream = &job->pes[rank].streams[i];
-
-			if (!*stream)
-				continue;
-			/* Somebody outside the job holds the other end; the rest that is there counts. */
-			if (sink_is_full(sink_of(job, i)->sink))
-				return false;
-			stream_end(*stream);
-			*stream = stream_free(*stream);
-		}
-	}
-	for (unsigned int i = 0; i < job->n_sinks; i++)
-		is_pending = is_pending || sink_has_pending(job->sinks[i].sink);
-	return !is_pending;
+	/* A sink that waits for its reader brings an event. */
+	do {
+		is_read = finish_streams(job);
+		job_output_step(job);
+		for (unsigned int i = 0; i < job->n_sinks; i++)
+			is_waiting = is_waiting || job->sinks[i].is_waiting;
+	} while (!is_read && !is_waiting);
+	return is_read && !is_waiting;
 }

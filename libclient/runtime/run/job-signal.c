@@ -53,6 +53,8 @@ static bool interrupt(struct job *job, int signo)
 		return true;
 	if (is_again) {
 		job->interrupt_nsec = now;
+		job->status = job->status ? job->status : 128 + SIGKILL;
+		job_say(job, "the second SIGINT: all PEs get SIGKILL");
 		job_kill(job);
 		return false;
 	}

@@ -13,8 +13,8 @@
 #include "proto/base/show.h"
 
 #define N_EVENTS 64
-/* For what PEs left behind, such as the tee of a script, to come to its end. */
-#define FINISH_GRACE_MSEC 1000u
+/* For processes that PEs left behind, such as the tee of a script, to come to their end. */
+#define FINISH_GRACE_NSEC NSEC_PER_SEC
 #define PROGRESS_FIRST_NSEC (2 * NSEC_PER_SEC)
 #define PROGRESS_NEXT_NSEC (250 * NSEC_PER_MSEC)
 
@@ -32,7 +32,7 @@ static void time_out(struct job *job)
 	char ranks[WORDS_BYTES];
 
 	job->timeout_at = NEVER;
-	job_fail(job, RUN_EXIT_TIMEOUT, "the time limit of %g s is over; %s still ran", (double)job->attr->timeout_nsec / NSEC_PER_SEC,
+	job_fail(job, RUN_EXIT_TIMEOUT, "the time limit of %g s is over for %s", (double)job->attr->timeout_nsec / NSEC_PER_SEC,
 		 words_ranks(job->attr->n_pes, runs, job, ranks));
 	job_end(job);
 }
@@ -46,7 +46,7 @@ static void kill_rest(struct job *job)
 	job_kill(job);
 }
 
-/* Of a start that takes long: processes that are not there, or PEs that wait for others in init. */
+/* A start that takes long: processes that are not there, or PEs that wait for others in init. */
 static void show_progress(struct job *job)
 {
 	unsigned int n = job->attr->n_pes, n_ready = 0;
@@ -148,6 +148,17 @@ static bool dispatch(struct job *job, uint64_t data)
 	return false;
 }
 
+/* Nothing runs any more but processes that PEs left behind. */
+static void finish(struct job *job)
+{
+	uint64_t grace_nsec = job->is_ending && job->attr->kill_after_nsec < FINISH_GRACE_NSEC ? job->attr->kill_after_nsec : FINISH_GRACE_NSEC;
+
+	job->is_finishing = true;
+	job->progress_at = job->timeout_at = job->kill_at = NEVER;
+	sink_progress(job->sinks[job->n_sinks - 1].sink, "");
+	keeper_finish(job->keeper, job->is_killed ? 0 : (unsigned int)(grace_nsec / NSEC_PER_MSEC));
+}
+
 /* True: the loop ends. */
 static bool round_of_events(struct job *job)
 {
@@ -196,15 +207,11 @@ int job_run(struct job *job)
 	while (!is_handed_over) {
 		if (round_of_events(job))
 			return 0;
-		if (job->n_ended == job->attr->n_pes && !job->is_finishing) {
-			job->is_finishing = true;
-			job->progress_at = job->timeout_at = job->kill_at = NEVER;
-			sink_progress(job->sinks[job->n_sinks - 1].sink, "");
-			keeper_finish(job->keeper, job->is_killed ? 0 : FINISH_GRACE_MSEC);
-		}
+		if (job->n_ended == job->attr->n_pes && !job->is_finishing)
+			finish(job);
+		job_output_step(job);
 		if (job->is_swept)
 			is_handed_over = job_output_finish(job);
-		job_output_step(job);
 	}
 	hand_over(job);
 	return 0;

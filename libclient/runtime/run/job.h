@@ -13,7 +13,7 @@
 
 #define NEVER UINT64_MAX
 
-/* What an event of the loop is about; with a rank where there is one. */
+/* The object of an event of the loop; with a rank where there is one. */
 enum job_source {
 	SOURCE_SIGNAL,
 	SOURCE_KEEPER,
@@ -41,7 +41,6 @@ struct job_sink {
 	int streams; /* an epoll of those that write here */
 	bool is_listening; /* to its streams */
 	bool is_waiting; /* for its reader */
-	unsigned int n_streams;
 };
 
 struct job {
@@ -104,7 +103,7 @@ void job_pmi_forget(struct job *job, unsigned int rank);
 
 /* ---- job-news.c */
 
-/* What the keeper reports. */
+/* Takes the reports of the keeper. */
 void job_news_event(struct job *job);
 
 /* ---- job-signal.c */

@@ -48,7 +48,7 @@ struct keeper_order {
 	uint32_t grace_msec;
 };
 
-/* What comes with KEEPER_STARTED; -1 where there is none. Only PE 0 has input. */
+/* They come with KEEPER_STARTED; -1: there is none. Only PE 0 has input. */
 struct keeper_fds {
 	int out, err, pmi, in;
 };

@@ -22,10 +22,11 @@ static uint64_t hash_of(const char *key)
 	return sum;
 }
 
+/* A caller's line bounds both texts. */
 static struct entry *entry_new(const char *key, const char *value)
 {
 	size_t key_bytes = strlen(key) + 1, value_bytes = strlen(value) + 1;
-	struct entry *entry = malloc(sizeof(*entry) + key_bytes + value_bytes);
+	struct entry *entry = malloc(sizeof(*entry) + key_bytes + value_bytes); /* bounded by the line they stood in */
 
 	if (!entry)
 		return NULL;
@@ -73,7 +74,7 @@ int pmi_store_put(struct pmi_store *store, const char *key, const char *value)
 
 	if (pmi_store_get(store, key))
 		return -EEXIST;
-	if (store->bytes + bytes > PMI_STORE_MAX_BYTES)
+	if (bytes > PMI_STORE_MAX_BYTES - store->bytes)
 		return -ENOSPC;
 	entry = entry_new(key, value);
 	if (!entry)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See run.h. What is checked before the first process starts, and what is cleaned up behind the last one. */
+/* See run.h. Checks before the first process starts, and cleanup behind the last one. */
 #include "libclient/runtime/run/run.h"
 
 #include <errno.h>
@@ -191,7 +191,7 @@ static void close_job(struct job *job)
 	job->keeper = safe_close(job->keeper);
 	if (job->keeper_pid > 0)
 		waitpid(job->keeper_pid, NULL, 0);
-	/* Of a keeper that was killed. */
+	/* Processes of a keeper that was killed. */
 	sweep_children(0);
 	job_output_close(job);
 	if (job->server)

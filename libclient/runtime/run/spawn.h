@@ -5,7 +5,7 @@
 
 #include "libclient/runtime/run/keeper.h"
 
-/* What a child writes into `failed` before it ends, if it does not come to run the program. */
+/* A child writes it into `failed` before it ends, if it does not come to run the program. */
 struct spawn_failure {
 	uint32_t rank, step;
 	int32_t error;
