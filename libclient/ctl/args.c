@@ -21,6 +21,7 @@
 #define HINT_BYTES (SUGGEST_MAX_BYTES + 24)
 
 static const char *const color_choices[] = {"auto", "always", "never", NULL};
+static const char *const bind_choices[] = {"none", "core", NULL};
 static const char *const kind_choices[] = {
 	"qp-error", "cq-error", "port-state", "nic-lost", "session-opened", "session-closed",
 	"queues-created", "queues-destroyed", "drain", "dropped", "refused", "resumed", NULL};
@@ -47,6 +48,15 @@ const struct args_option args_options[N_OPTIONS] = {
 	[OPTION_SVG] = {"--svg", "FILE", VALUE_PATH, NULL, "write a picture to FILE; - is standard output"},
 	[OPTION_CONFIG] = {"--config", "FILE", VALUE_PATH, NULL, "read the daemon's settings from FILE"},
 	[OPTION_ROOT] = {"--root", "DIR", VALUE_PATH, NULL, "check a machine whose sys, proc, dev, usr are in DIR"},
+	[OPTION_PES] = {"--pes", "N", VALUE_COUNT, NULL, "start N processes; also -n", "-n"},
+	[OPTION_ENV] = {"--env", "NAME[=VALUE]", VALUE_TEXT, NULL, "set NAME for the processes; again and again; also -x", "-x"},
+	[OPTION_CHDIR] = {"--chdir", "DIR", VALUE_PATH, NULL, "run the processes in DIR"},
+	[OPTION_BIND] = {"--bind", "TO", VALUE_CHOICE, bind_choices, "bind each to a core of its own: none (default), core"},
+	[OPTION_NO_PREFIX] = {"--no-prefix", NULL, VALUE_NONE, NULL, "pass lines on without the rank before them"},
+	[OPTION_OUTPUT_FILES] = {"--output-files", "PATTERN", VALUE_PATH, NULL, "write output to files; %r is the rank"},
+	[OPTION_KEEP_GOING] = {"--keep-going", NULL, VALUE_NONE, NULL, "let the others run on when one fails"},
+	[OPTION_KILL_AFTER] = {"--kill-after", "SECONDS", VALUE_SECONDS, NULL, "time from SIGTERM to SIGKILL (5)"},
+	[OPTION_TIMEOUT] = {"--timeout", "SECONDS", VALUE_SECONDS_OF_JOB, NULL, "end the job after SECONDS, with status 124"},
 };
 
 static int usage_error(const struct args *args, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -92,6 +102,14 @@ bool args_parse_number(const char *text, uint64_t *ret_number)
 	errno = 0;
 	*ret_number = strtoull(digits, &end, is_hex ? 16 : 10);
 	return !errno && !*end;
+}
+
+/* As for --watch, which repeats no faster. */
+static bool is_above_zero(const char *text)
+{
+	double seconds;
+
+	return args_parse_seconds(text, &seconds) && seconds >= 0.01;
 }
 
 static bool is_choice(const char *const *choices, const char *word, size_t bytes)
@@ -144,7 +162,8 @@ static int check_value(const struct args *args, const struct args_option *option
 
 	switch (option->value) {
 	case VALUE_SECONDS_OPTIONAL:
-		return args_parse_seconds(value, &seconds) && seconds >= 0.01 ? 0 :
+	case VALUE_SECONDS_OF_JOB:
+		return is_above_zero(value) ? 0 :
 			usage_error(args, "%s takes 0.01 to 86400 seconds, not %s", option->name, value);
 	case VALUE_SECONDS:
 		return args_parse_seconds(value, &seconds) ? 0 :
@@ -174,10 +193,15 @@ static int check_value(const struct args *args, const struct args_option *option
 
 /* ---- options and words */
 
+static bool is_name(const char *name, const char *text, size_t bytes)
+{
+	return name && strlen(name) == bytes && !strncmp(name, text, bytes);
+}
+
 int args_find_option(const char *name, size_t bytes)
 {
 	for (int id = 0; id < N_OPTIONS; id++)
-		if (strlen(args_options[id].name) == bytes && !strncmp(args_options[id].name, name, bytes))
+		if (is_name(args_options[id].name, name, bytes) || is_name(args_options[id].short_name, name, bytes))
 			return id;
 	return -1;
 }
@@ -187,6 +211,8 @@ static int refuse_option(const struct args *args, const char *word, size_t bytes
 	char typed[SUGGEST_MAX_BYTES + 1], buf[HINT_BYTES];
 	struct suggest near = suggest_begin(typed);
 
+	if (args->command && is_name(args->command->refused, word, bytes))
+		return usage_error(args, "%s: %s", args->command->refused, args->command->refused_why);
 	snprintf(typed, sizeof(typed), "%.*s", (int)bytes, word);
 	for (int id = 0; id < N_OPTIONS; id++)
 		if (!args->command || (args->command->options | OPTIONS_COMMON) & OPTION_BIT(id))
@@ -218,6 +244,10 @@ static int read_option(struct args *args, char **argv)
 	r = value ? check_value(args, option, value) : 0;
 	if (r < 0)
 		return r;
+	if (id == OPTION_ENV && args->n_env == ARGS_MAX_LISTED)
+		return usage_error(args, "%s may be given %d times", option->name, ARGS_MAX_LISTED);
+	if (id == OPTION_ENV)
+		args->env[args->n_env++] = value;
 	args->given |= OPTION_BIT(id);
 	args->values[id] = value;
 	return n;
@@ -266,7 +296,7 @@ static int check_complete(struct args *args)
 {
 	const struct args_command *command = args->command;
 	const struct args_word *missing;
-	uint32_t foreign;
+	uint64_t foreign;
 	char buf[256];
 
 	if (!command)
@@ -275,6 +305,8 @@ static int check_complete(struct args *args)
 	for (int id = 0; id < N_OPTIONS; id++)
 		if (foreign & OPTION_BIT(id))
 			return usage_error(args, "%s does not go with %s", args_options[id].name, command->name);
+	if (command->takes_program && !args->program)
+		return usage_error(args, "%s needs a program", command->name);
 	if (args->n_words >= command->n_needed)
 		return 0;
 	missing = command->words[args->n_words];
@@ -284,16 +316,46 @@ static int check_complete(struct args *args)
 	return usage_error(args, "%s needs %s", command->name, missing->name);
 }
 
-/* The command of a line with --help in it, wherever it stands. */
-static void find_command(struct args *args, char **argv)
+/* The word behind an option that is its value. */
+static bool has_value_behind(char **argv)
 {
-	for (; *argv && !args->command; argv++)
+	size_t bytes = strcspn(argv[0], "=");
+	int id = args_find_option(argv[0], bytes);
+	double seconds;
+
+	if (id < 0 || argv[0][bytes] || !argv[1])
+		return false;
+	if (args_options[id].value == VALUE_SECONDS_OPTIONAL)
+		return args_parse_seconds(argv[1], &seconds);
+	return args_options[id].value > VALUE_SECONDS_OPTIONAL;
+}
+
+/* The first word that is not for shmemctl: a program that a command takes, or the end of the line. */
+static char **find_end(const struct args_command *commands, char **argv)
+{
+	const struct args_command *command = NULL;
+
+	for (; *argv && strcmp(*argv, "--"); argv++) {
+		if (**argv == '-')
+			argv += has_value_behind(argv);
+		else if (command && command->takes_program)
+			break;
+		else if (!command)
+			command = args_find_command(commands, *argv);
+	}
+	return argv;
+}
+
+/* The command of a line with --help in it, wherever it stands. */
+static void find_command(struct args *args, char **argv, char **end)
+{
+	for (; argv != end && !args->command; argv++)
 		args->command = args_find_command(args->commands, *argv);
 }
 
-static bool asks_for(char **argv, const char *name, const char *short_name)
+static bool asks_for(char **argv, char **end, const char *name, const char *short_name)
 {
-	for (; *argv && strcmp(*argv, "--"); argv++)
+	for (; argv != end; argv++)
 		if (!strcmp(*argv, name) || !strcmp(*argv, short_name))
 			return true;
 	return false;
@@ -303,10 +365,11 @@ int args_read(const struct args_command *commands, char **argv, struct args *ret
 {
 	struct args args = {.commands = commands};
 	bool only_words = false;
+	char **end = find_end(commands, argv);
 
-	if (asks_for(argv, "--help", "-h") || asks_for(argv, "--version", "-V")) {
-		args.given = OPTION_BIT(asks_for(argv, "--help", "-h") ? OPTION_HELP : OPTION_VERSION);
-		find_command(&args, argv);
+	if (asks_for(argv, end, "--help", "-h") || asks_for(argv, end, "--version", "-V")) {
+		args.given = OPTION_BIT(asks_for(argv, end, "--help", "-h") ? OPTION_HELP : OPTION_VERSION);
+		find_command(&args, argv, end);
 		*ret_args = args;
 		return 0;
 	}
@@ -315,6 +378,8 @@ int args_read(const struct args_command *commands, char **argv, struct args *ret
 
 		if (!only_words && !strcmp(*argv, "--"))
 			only_words = true;
+		else if (args.command && args.command->takes_program && (only_words || **argv != '-'))
+			break;
 		else if (!only_words && **argv == '-')
 			n = read_option(&args, argv);
 		else
@@ -323,6 +388,7 @@ int args_read(const struct args_command *commands, char **argv, struct args *ret
 			return n;
 		argv += n;
 	}
+	args.program = *argv ? argv : NULL;
 	if (check_complete(&args) < 0)
 		return -EINVAL;
 	if (args_has(&args, OPTION_WATCH))

@@ -36,10 +36,20 @@ enum args_option_id {
 	OPTION_SVG,
 	OPTION_CONFIG,
 	OPTION_ROOT,
+	OPTION_PES,
+	OPTION_ENV,
+	OPTION_CHDIR,
+	OPTION_BIND,
+	OPTION_NO_PREFIX,
+	OPTION_OUTPUT_FILES,
+	OPTION_KEEP_GOING,
+	OPTION_KILL_AFTER,
+	OPTION_TIMEOUT,
 	N_OPTIONS,
 };
 
-#define OPTION_BIT(id) (1u << (id))
+#define OPTION_BIT(id) (UINT64_C(1) << (id))
+#define ARGS_MAX_LISTED 64
 /* Options of every command. */
 #define OPTIONS_COMMON \
 	(OPTION_BIT(OPTION_JSON) | OPTION_BIT(OPTION_COLOR) | OPTION_BIT(OPTION_SOCKET) | OPTION_BIT(OPTION_HELP) | \
@@ -49,6 +59,7 @@ enum args_value {
 	VALUE_NONE,
 	VALUE_SECONDS_OPTIONAL, /* any other word belongs to the command */
 	VALUE_SECONDS,
+	VALUE_SECONDS_OF_JOB, /* not 0 */
 	VALUE_COUNT,
 	VALUE_CHOICE,
 	VALUE_CHOICES, /* comma separated */
@@ -62,6 +73,7 @@ struct args_option {
 	enum args_value value;
 	const char *const *choices; /* ends with NULL */
 	const char *help;
+	const char *short_name; /* "-n", or NULL */
 };
 extern const struct args_option args_options[N_OPTIONS];
 
@@ -80,11 +92,13 @@ struct args_command {
 	const char *synopsis; /* words and own options, for people */
 	const char *help; /* a line */
 	const char *details; /* sentences, lines of at most 79 columns */
-	uint32_t options; /* besides OPTIONS_COMMON */
+	uint64_t options; /* besides OPTIONS_COMMON */
 	unsigned int n_needed; /* of the words */
 	const struct args_word *words[ARGS_MAX_WORDS + 1]; /* ends with NULL */
 	int (*run)(struct ctl *ctl);
 	bool is_local; /* asks no daemon: ctl->client is NULL */
+	bool takes_program; /* the first word that is no option ends those of shmemctl: a program and its arguments */
+	const char *refused, *refused_why; /* an option that people may expect; or NULL */
 };
 
 struct args {
@@ -92,8 +106,12 @@ struct args {
 	const struct args_command *command; /* NULL: none was given */
 	const char *words[ARGS_MAX_WORDS];
 	unsigned int n_words;
-	uint32_t given; /* bits of options */
-	const char *values[N_OPTIONS];
+	char **program; /* of a command that takes one: the rest of the line, which ends with NULL */
+	bool is_behind_program; /* for completion: a word of the program stands already */
+	uint64_t given; /* bits of options */
+	const char *values[N_OPTIONS]; /* the last one */
+	const char *env[ARGS_MAX_LISTED + 1]; /* all values of --env; ends with NULL */
+	unsigned int n_env;
 	double watch_seconds; /* 0: once */
 };
 

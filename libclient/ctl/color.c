@@ -18,7 +18,8 @@ bool color_wanted(const char *mode, bool is_terminal, const char *no_color, cons
 
 const char *color_on(bool has_color, enum color color)
 {
-	static const char *const codes[] = {"", "\033[1m", "\033[2m", "\033[32m", "\033[33m", "\033[31m"};
+	static const char *const codes[] = {"", "\033[1m", "\033[2m", "\033[32m", "\033[33m", "\033[31m",
+					    "\033[34m", "\033[35m", "\033[36m"};
 
 	return has_color ? codes[color] : "";
 }

@@ -12,6 +12,9 @@ enum color {
 	COLOR_GREEN,
 	COLOR_YELLOW,
 	COLOR_RED,
+	COLOR_BLUE,
+	COLOR_MAGENTA,
+	COLOR_CYAN,
 };
 
 /*

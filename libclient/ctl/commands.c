@@ -77,7 +77,7 @@ static const char *const topology_choices[] = {"dump", NULL};
 static const char *const config_choices[] = {"import-env", NULL};
 static const char *const metrics_choices[] = {"daemon", "nics", "sessions", "qps", "mrs", NULL};
 const char *const ctl_command_names[] = {"status", "list", "stats", "monitor", "dump-queue", "kill", "drain", "port", "topology",
-					  "metrics", "config", "doctor", "info", "help", NULL};
+					  "metrics", "config", "doctor", "info", "run", "help", NULL};
 static const struct args_word config_word = {"ACTION", config_choices, NULL};
 static const struct args_word topology_word = {"ACTION", topology_choices, NULL};
 static const struct args_word metrics_word = {"WHAT", metrics_choices, NULL};
@@ -179,6 +179,16 @@ const struct args_command ctl_commands[] = {
 	 "with which no world opens, makes the exit status 1. shmd-settings(7) explains\n"
 	 "the settings. No daemon has to run.\n",
 	 OPTION_BIT(OPTION_ALL) | OPTION_BIT(OPTION_WIDE), 0, {NULL}, ctl_info, true},
+	{"run", "-n N [OPTION...] [--] PROG [ARG...]", "start N processes of a program, and end them together",
+	 "Starts N processes (PEs) of PROG on this node, and serves them PMI-1. Each line\n"
+	 "of output comes with the rank before it. PE 0 gets standard input. SIGINT and\n"
+	 "SIGTERM go to all; a second SIGINT kills. When a PE fails, the others get\n"
+	 "SIGTERM, and SIGKILL if they do not end; the exit status is that of the first\n"
+	 "failure, 128 and the number of a signal. 124 is the time limit, 126 and 127 are\n"
+	 "a program that cannot be executed or found. No daemon has to run.\n",
+	 OPTION_BIT(OPTION_PES) | OPTION_BIT(OPTION_ENV) | OPTION_BIT(OPTION_CHDIR) | OPTION_BIT(OPTION_BIND) | OPTION_BIT(OPTION_NO_PREFIX) |
+		 OPTION_BIT(OPTION_OUTPUT_FILES) | OPTION_BIT(OPTION_KEEP_GOING) | OPTION_BIT(OPTION_KILL_AFTER) | OPTION_BIT(OPTION_TIMEOUT),
+	 0, {NULL}, ctl_run, true, true, "--nodes", "run starts processes on this node only; use srun or mpirun for several"},
 	{"help", "[COMMAND]", "explain all commands, or one",
 	 "The same as --help, or as COMMAND --help.\n",
 	 0, 0, {&command_word}, show_help, true},

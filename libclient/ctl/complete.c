@@ -47,9 +47,9 @@ static void offer_value(struct completion *to, const struct args_option *option)
 		offer_choices(to, option->choices);
 }
 
-static void offer_options(struct completion *to, const struct args_command *command, uint32_t given)
+static void offer_options(struct completion *to, const struct args_command *command, uint64_t given)
 {
-	uint32_t options = command ? command->options | OPTIONS_COMMON : OPTIONS_COMMON | OPTION_BIT(OPTION_WATCH);
+	uint64_t options = command ? command->options | OPTIONS_COMMON : OPTIONS_COMMON | OPTION_BIT(OPTION_WATCH);
 
 	for (int id = 0; id < N_OPTIONS; id++)
 		if (options & ~given & OPTION_BIT(id))
@@ -78,7 +78,9 @@ static void offer_word(struct completion *to, const struct args *args)
 		return;
 	}
 	word = args->command->words[args->n_words];
-	if (!word)
+	if (args->command->takes_program)
+		fputs(":files\n", to->out);
+	else if (!word)
 		offer_options(to, args->command, args->given);
 	else if (word->choices)
 		offer_choices(to, word->choices);
@@ -92,6 +94,8 @@ static int skip_word(struct args *args, const char *word)
 	size_t bytes = strcspn(word, "=");
 	int id = args_find_option(word, bytes);
 
+	if (args->is_behind_program)
+		return -1;
 	if (id >= 0) {
 		args->given |= OPTION_BIT(id);
 		if (word[bytes])
@@ -100,6 +104,8 @@ static int skip_word(struct args *args, const char *word)
 	}
 	if (!args->command)
 		args->command = args_find_command(args->commands, word);
+	else if (args->command->takes_program)
+		args->is_behind_program = true;
 	else if (args->n_words < ARGS_MAX_WORDS)
 		args->words[args->n_words++] = word;
 	return -1;
@@ -143,6 +149,10 @@ void args_complete(const struct args_command *commands, char **words, FILE *out)
 		to.prefix = ""; /* "--color=" and nothing behind it, in bash */
 	to.socket = args.values[OPTION_SOCKET];
 	bytes = strcspn(to.prefix, "=");
+	if (args.is_behind_program) {
+		fputs(":files\n", out);
+		return;
+	}
 	if (id < 0 && to.prefix[0] == '-' && to.prefix[bytes]) {
 		id = args_find_option(to.prefix, bytes);
 		to.n_kept = bytes + 1;

@@ -54,6 +54,7 @@ int ctl_config(struct ctl *ctl);
 int ctl_metrics(struct ctl *ctl);
 int ctl_doctor(struct ctl *ctl);
 int ctl_info(struct ctl *ctl);
+int ctl_run(struct ctl *ctl);
 
 void stats_look_free(struct stats_look *look);
 

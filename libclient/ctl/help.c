@@ -26,6 +26,8 @@ static void print_summary(const struct args_command *command, FILE *out)
 
 		used += (size_t)snprintf(words + used, sizeof(words) - used, fmt, i ? " " : "", command->words[i]->name);
 	}
+	if (command->takes_program)
+		snprintf(words, sizeof(words), "PROG [ARG...]");
 	print_entry(command->name, *words ? words : NULL, command->help, out);
 }
 
@@ -39,7 +41,7 @@ static void print_choices(const struct args_option *option, FILE *out)
 	fputc('\n', out);
 }
 
-static void print_options(uint32_t options, FILE *out)
+static void print_options(uint64_t options, FILE *out)
 {
 	for (int id = 0; id < N_OPTIONS; id++) {
 		const struct args_option *option = &args_options[id];

@@ -53,7 +53,7 @@ ROOMS = [
     # The floor above a session: it uses libclient by the public headers alone.
     Room('libclient/runtime', ours=('libclient/include', 'proto/base', 'kernels/abi', 'kernels/dev', 'config')),
     Room('libclient/ctl', ours=('libclient/include', 'kernels/abi', 'kernels/host', 'daemon/topo/topo.h',
-                                'daemon/topo/check.h', 'proto/base/show.h', 'proto/base/suggest.h', 'proto/base/unicode.h', 'config')),
+                                'daemon/topo/check.h', 'libclient/runtime/run/run.h', 'proto/base/show.h', 'proto/base/suggest.h', 'proto/base/unicode.h', 'config')),
     Room('daemon/engine', ours=('kernels/abi', 'kernels/host', 'proto/base')),
     Room('daemon/host', ours=('proto/base',)),
     Room('daemon/topo', ours=('daemon/host', 'proto/base'), foreign=('hwloc',)),
