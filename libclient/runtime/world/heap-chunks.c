@@ -133,7 +133,7 @@ static void chunk_end(struct shmd_world *world, struct chunk *chunk, int r)
 		heap_map_undo(world->heap->map, chunk->offset);
 }
 
-/* Readers look at used_bytes first, so it changes last. */
+/* Readers look at used_bytes first, so it changes last. bounded: the chunk lies in the range, which its callers have checked */
 static void count(struct shmd_world *world, const struct chunk *chunk)
 {
 	struct world_heap *heap = world->heap;
