@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -100,6 +101,7 @@ static void links_abort(struct shmd_bootstrap *bootstrap, int status, const char
 {
 	struct links *links = bootstrap->state;
 
+	fprintf(stderr, "shmemd: rank %d ends the job: %s\n", bootstrap->rank, why ? why : "");
 	if (links->tree)
 		tree_abort(links->tree, status, why);
 	if (links->abort)

@@ -16,7 +16,8 @@ struct module {
 	int (*open)(const struct bootstrap_attr *attr, const char *args, uint64_t deadline, struct shmd_bootstrap *ret);
 };
 
-extern const struct module module_uid, module_env, module_torchrun, module_none;
+extern const struct module module_uid, module_env, module_mpi, module_pmix, module_pmi1, module_pmi2, module_torchrun, module_openshmem,
+	module_plugin, module_none;
 
 /* A number of the environment. 0; -ENOENT: not set; -EINVAL with a sentence: no number from `least` to `most`. */
 int module_number(const struct bootstrap_attr *attr, const char *name, int least, int most, int *ret);

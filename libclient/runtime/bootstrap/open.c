@@ -11,7 +11,9 @@
 
 /* In the order of detection; README.md has the same table. The last is always wanted. */
 static const struct module *const modules[] = {
-	&module_uid, &module_env, &module_torchrun, &module_none,
+	&module_uid, &module_env, &module_mpi, &module_pmix, &module_pmi1, &module_torchrun,
+	/* By name only. */
+	&module_pmi2, &module_openshmem, &module_plugin, &module_none,
 };
 #define N_MODULES (sizeof(modules) / sizeof(modules[0]))
 

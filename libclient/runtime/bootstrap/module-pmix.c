@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * "pmix": libpmix.so.2, loaded at run time. Structs and numbers are those of the PMIx standard, version 4.
+ *
+ * The library counts its users, so an MPI library in the same process does not matter. It is initialised once and finalised when the process
+ * ends: a launcher takes a process that ends without that for one that failed.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <shmemclient.h>
+
+#include "libclient/runtime/bootstrap/exchange.h"
+#include "libclient/runtime/bootstrap/library.h"
+#include "libclient/runtime/bootstrap/wire.h"
+#include "proto/base/nsec.h"
+
+#define RANK_WILDCARD (UINT32_MAX - 1)
+#define SCOPE_GLOBAL 3
+
+enum { TYPE_STRING = 3, TYPE_UINT32 = 14 };
+
+struct proc {
+	char nspace[256];
+	uint32_t rank;
+};
+
+struct value {
+	uint16_t type;
+	union {
+		char *string;
+		uint32_t uint32;
+		uint64_t room[3];
+	} data;
+};
+
+static int put(void *arg, const char *key, const char *value, uint64_t deadline);
+static int fence(void *arg, uint64_t deadline);
+static int get(void *arg, const char *key, char *value, size_t bytes, uint64_t deadline);
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+	int (*init)(struct proc *me, void *info, size_t n_info), (*finalize)(const void *info, size_t n_info);
+	int (*put)(uint8_t scope, const char *key, struct value *value), (*commit)(void);
+	int (*get)(const struct proc *proc, const char *key, const void *info, size_t n_info, struct value **ret);
+	int (*fence)(const struct proc *procs, size_t n_procs, const void *info, size_t n_info, void (*done)(int status, void *arg), void *arg);
+	int (*abort)(int status, const char *why, struct proc *procs, size_t n_procs);
+	const char *(*text)(int status);
+	pid_t pid; /* that has initialised it; 0: none */
+	struct proc me;
+	struct key_store keys;
+} pmix = {.keys = {.put = put, .fence = fence, .get = get}};
+
+static int find_functions(void)
+{
+	static const char *const files[] = {"libpmix.so.2", NULL};
+	const struct library_symbol symbols[] = {
+		{"PMIx_Init", (void **)&pmix.init}, {"PMIx_Finalize", (void **)&pmix.finalize}, {"PMIx_Put", (void **)&pmix.put},
+		{"PMIx_Commit", (void **)&pmix.commit}, {"PMIx_Get", (void **)&pmix.get}, {"PMIx_Fence_nb", (void **)&pmix.fence},
+		{"PMIx_Abort", (void **)&pmix.abort}, {"PMIx_Error_string", (void **)&pmix.text}, {NULL, NULL},
+	};
+
+	return library_find("libpmix.so.2", files, 1, symbols);
+}
+
+static int failed(const char *what, int status)
+{
+	return shmd_error_set(-EIO, "%s: %s", what, pmix.text(status));
+}
+
+static int put(void *arg, const char *key, const char *text, uint64_t deadline)
+{
+	char *copy = strdup(text);
+	struct value value = {.type = TYPE_STRING, .data = {.string = copy}};
+	int status;
+
+	if (!copy)
+		return shmd_error_set(-ENOMEM, "no memory for a value of PMIx");
+	status = pmix.put(SCOPE_GLOBAL, key, &value);
+	free(copy);
+	if (status)
+		return failed("PMIx_Put", status);
+	status = pmix.commit();
+	return status ? failed("PMIx_Commit", status) : 0;
+}
+
+/* ---- fence: PMIx reports its end on a thread of its own, perhaps after our time limit -------------------------------------------- */
+
+struct fence {
+	pthread_mutex_t lock;
+	pthread_cond_t ended;
+	bool has_ended, is_left;
+	int status;
+};
+
+static void free_fence(struct fence *f)
+{
+	pthread_mutex_destroy(&f->lock);
+	pthread_cond_destroy(&f->ended);
+	free(f);
+}
+
+static void fence_ended(int status, void *arg)
+{
+	struct fence *f = arg;
+	bool is_left;
+
+	pthread_mutex_lock(&f->lock);
+	f->has_ended = true;
+	f->status = status;
+	is_left = f->is_left;
+	pthread_cond_signal(&f->ended);
+	pthread_mutex_unlock(&f->lock);
+	if (is_left)
+		free_fence(f);
+}
+
+static struct fence *new_fence(void)
+{
+	struct fence *f = calloc(1, sizeof(*f));
+	pthread_condattr_t attr;
+
+	if (!f)
+		return NULL;
+	pthread_mutex_init(&f->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&f->ended, &attr);
+	pthread_condattr_destroy(&attr);
+	return f;
+}
+
+static int wait_for_fence(struct fence *f, uint64_t deadline)
+{
+	struct timespec at = nsec_to_timespec(deadline);
+	int status;
+	bool ended;
+
+	pthread_mutex_lock(&f->lock);
+	while (!f->has_ended && nsec_now() < deadline)
+		pthread_cond_timedwait(&f->ended, &f->lock, &at);
+	ended = f->has_ended;
+	status = f->status;
+	f->is_left = !ended;
+	pthread_mutex_unlock(&f->lock);
+	if (!ended)
+		return shmd_error_set(-ETIMEDOUT, "not all ranks of the job opened the bootstrap within the time limit; PMIx does not say which did not");
+	free_fence(f);
+	return status ? failed("PMIx_Fence_nb", status) : 0;
+}
+
+static int fence(void *arg, uint64_t deadline)
+{
+	struct proc all = pmix.me;
+	struct fence *f = new_fence();
+	int status;
+
+	if (!f)
+		return shmd_error_set(-ENOMEM, "no memory for a fence of PMIx");
+	all.rank = RANK_WILDCARD;
+	status = pmix.fence(&all, 1, NULL, 0, fence_ended, f);
+	if (!status)
+		return wait_for_fence(f, deadline);
+	free_fence(f);
+	return failed("PMIx_Fence_nb", status);
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------------------------ */
+
+static int get_value(uint32_t rank, const char *key, uint16_t type, struct value *ret)
+{
+	struct proc proc = pmix.me;
+	struct value *value = NULL;
+	int status;
+
+	proc.rank = rank;
+	status = pmix.get(&proc, key, NULL, 0, &value);
+	if (status || !value)
+		return failed(key, status);
+	*ret = *value;
+	/* The string, if it is one, is the caller's. */
+	free(value);
+	if (ret->type != type)
+		return shmd_error_set(-EPROTO, "PMIx has a value of type %u for %s, not %u", ret->type, key, type);
+	return 0;
+}
+
+static int get(void *arg, const char *key, char *text, size_t bytes, uint64_t deadline)
+{
+	struct value value;
+	int err = get_value(0, key, TYPE_STRING, &value), n;
+
+	if (err)
+		return err;
+	n = snprintf(text, bytes, "%s", value.data.string);
+	free(value.data.string);
+	return (size_t)n < bytes ? 0 : shmd_error_set(-EPROTO, "PMIx has another text for %s than rank 0 put there", key);
+}
+
+static void finalize(void)
+{
+	if (pmix.pid == getpid())
+		pmix.finalize(NULL, 0);
+}
+
+static int init_once(void)
+{
+	int err = pmix.pid == getpid() ? 0 : find_functions(), status;
+
+	if (err || pmix.pid == getpid())
+		return err;
+	status = pmix.init(&pmix.me, NULL, 0);
+	if (status)
+		return failed("PMIx_Init", status);
+	pmix.me.nspace[sizeof(pmix.me.nspace) - 1] = 0;
+	pmix.pid = getpid();
+	atexit(finalize);
+	return 0;
+}
+
+static int find_ranks(struct links_attr *links)
+{
+	struct value value;
+	int err = get_value(RANK_WILDCARD, "pmix.job.size", TYPE_UINT32, &value);
+
+	if (err)
+		return err;
+	if (pmix.me.rank > WIRE_MOST_RANKS || value.data.uint32 > WIRE_MOST_RANKS)
+		return shmd_error_set(-EINVAL, "PMIx says that this is rank %u of %u; %d ranks are possible", pmix.me.rank, value.data.uint32,
+				      WIRE_MOST_RANKS);
+	links->rank = (int)pmix.me.rank;
+	links->size = (int)value.data.uint32;
+	return 0;
+}
+
+static void end_job(int status, const char *why)
+{
+	if (pmix.pid == getpid())
+		pmix.abort(status, why ? why : "", NULL, 0);
+}
+
+static bool wants_pmix(const struct bootstrap_attr *attr)
+{
+	return attr->env("PMIX_NAMESPACE");
+}
+
+static int open_pmix(const struct bootstrap_attr *attr, const char *args, uint64_t deadline, struct shmd_bootstrap *ret)
+{
+	struct links_attr links = {.name = "pmix", .node_rank = -1, .node_size = -1, .deadline = deadline, .abort = end_job};
+	struct shmd_uid uid;
+	int err;
+
+	pthread_mutex_lock(&lock);
+	err = init_once();
+	if (!err)
+		err = find_ranks(&links);
+	if (!err)
+		err = exchange_uid(attr, &pmix.keys, links.rank, deadline, &uid);
+	links.uid = &uid;
+	pthread_mutex_unlock(&lock);
+	return err ? err : links_open(attr, &links, ret);
+}
+
+const struct module module_pmix = {"pmix", wants_pmix, open_pmix};

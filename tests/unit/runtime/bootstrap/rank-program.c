@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bootstrap-rank MODULE [LIBRARY INIT FINALIZE] - one rank of a job that a real launcher starts
+ *
+ * Opens two bootstraps one after the other and one beside the second, gathers, and prints a line. With a library (of MPI or OpenSHMEM) it loads and
+ * initialises that first. BOOTSTRAP_RANK_END=abort: rank 1 aborts with status 17 at the end.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <shmemclient.h>
+
+#include "libclient/runtime/bootstrap/bootstrap.h"
+#include "proto/base/nsec.h"
+
+#define MOST_RANKS 64
+
+static int fail(const char *what)
+{
+	fprintf(stderr, "%s: %s\n", what, shmd_error_text());
+	return 1;
+}
+
+static int gather(struct shmd_bootstrap *b)
+{
+	int mine = b->rank * 7 + 1, all[MOST_RANKS];
+
+	if (b->size > MOST_RANKS || b->ops->allgather(b, &mine, all, sizeof(mine)))
+		return fail("allgather");
+	for (int rank = 0; rank < b->size; rank++)
+		if (all[rank] != rank * 7 + 1)
+			return fail("wrong bytes");
+	return 0;
+}
+
+static int run(const char *module)
+{
+	struct bootstrap_attr attr = {.module = module, .interface = "=lo", .timeout_nsec = 100 * NSEC_PER_SEC};
+	struct shmd_bootstrap first, second, third;
+
+	if (bootstrap_open(&attr, &first))
+		return fail("the first bootstrap");
+	if (gather(&first))
+		return 1;
+	printf("rank %d of %d by %s, %d of %d on this node\n", first.rank, first.size, first.ops->name, first.node_rank, first.node_size);
+	fflush(stdout);
+	first.ops->close(&first);
+	attr.number = 1;
+	if (bootstrap_open(&attr, &second))
+		return fail("the second bootstrap");
+	attr.number = 2;
+	if (bootstrap_open(&attr, &third))
+		return fail("the third bootstrap");
+	if (gather(&third) || gather(&second))
+		return 1;
+	if (getenv("BOOTSTRAP_RANK_END")) {
+		if (second.rank == 1)
+			second.ops->abort(&second, 17, "a test ends it");
+		for (;;)
+			pause();
+	}
+	second.ops->close(&second);
+	third.ops->close(&third);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	void *library = NULL;
+	int status;
+
+	if (argc != 2 && argc != 5)
+		return 2;
+	if (argc == 5) {
+		library = dlopen(argv[2], RTLD_NOW | RTLD_GLOBAL);
+		if (!library) {
+			printf("no library: %s\n", dlerror());
+			return 77;
+		}
+		((int (*)(int *, char ***))dlsym(library, argv[3]))(NULL, NULL);
+	}
+	status = run(argv[1]);
+	if (library && !status)
+		((int (*)(void))dlsym(library, argv[4]))();
+	return status;
+}

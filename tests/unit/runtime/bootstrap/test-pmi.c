@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PMI-1, PMI-2, OpenSHMEM and plug-ins, with a launcher, a library and a plug-in of the test's own. */
+#include "tests/lib/test.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <shmemclient.h>
+
+#include "libclient/runtime/bootstrap/pmi.h"
+#include "proto/base/nsec.h"
+#include "tests/unit/runtime/bootstrap/fake-pmi.h"
+#include "tests/unit/runtime/bootstrap/job.h"
+
+TEST(words_of_replies_are_found_whole)
+{
+	char value[8];
+
+	ASSERT_OK(pmi_value("cmd=get rc=0 value=abc\n", ' ', "value", value, sizeof(value)));
+	ASSERT_STREQ(value, "abc");
+	ASSERT_OK(pmi_value("cmd=a;rc=;xrc=1;", ';', "rc", value, sizeof(value)));
+	ASSERT_STREQ(value, "");
+	ASSERT_ERR(pmi_value("cmd=a xrc=1 rc", ' ', "rc", value, sizeof(value)), ENOENT);
+	ASSERT_OK(pmi_value("v=1234567", ' ', "v", value, sizeof(value)));
+	ASSERT_ERR(pmi_value("v=12345678", ' ', "v", value, sizeof(value)), EMSGSIZE);
+	ASSERT_ERR(pmi_value("", ' ', "v", value, sizeof(value)), ENOENT);
+}
+
+TEST(lengths_of_replies_are_strict)
+{
+	ASSERT_EQ(pmi_length("    12"), 12);
+	ASSERT_EQ(pmi_length("000012"), 12);
+	ASSERT_EQ(pmi_length("  4095"), 4095);
+	ASSERT_ERR(pmi_length("  4096"), EPROTO);
+	ASSERT_ERR(pmi_length("     0"), EPROTO);
+	ASSERT_ERR(pmi_length("      "), EPROTO);
+	ASSERT_ERR(pmi_length("  1 2 "), EPROTO);
+	ASSERT_ERR(pmi_length("   -12"), EPROTO);
+}
+
+/* ---- jobs of the fake launcher ------------------------------------------------------------------------------------------------ */
+
+static void put_number(const char *name, int value)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", value);
+	setenv(name, text, 1);
+}
+
+static void start(struct fake_pmi *pmi, pid_t *pids, int rank, int size, const char *module)
+{
+	pids[rank] = fork();
+	if (pids[rank])
+		return;
+	put_number("PMI_RANK", rank);
+	put_number("PMI_SIZE", size);
+	put_number("PMI_FD", fake_pmi_fd(pmi, rank));
+	execl(SHMD_TEST_RANK, SHMD_TEST_RANK, module, NULL);
+	_exit(127);
+}
+
+static void run_job(int size, const char *module, int expect_finalized, int status, int expect_aborted)
+{
+	struct fake_pmi *pmi = fake_pmi_start(size);
+	pid_t pids[FAKE_PMI_MOST_RANKS];
+	int finalized, aborted;
+
+	for (int rank = 0; rank < size; rank++)
+		start(pmi, pids, rank, size, module);
+	job_wait(pids, 0, size - 1, status);
+	fake_pmi_stop(pmi, &finalized, &aborted);
+	ASSERT_EQ(finalized, expect_finalized);
+	ASSERT_EQ(aborted, expect_aborted);
+}
+
+TEST_TIMEOUT(ranks_meet_by_pmi_1, 60)
+{
+	run_job(5, "pmi1", 5, 0, -1);
+	run_job(1, "pmi1", 1, 0, -1);
+	run_job(3, "auto", 3, 0, -1);
+}
+
+TEST_TIMEOUT(ranks_meet_by_pmi_2, 60)
+{
+	run_job(5, "pmi2", 5, 0, -1);
+}
+
+TEST_TIMEOUT(an_abort_reaches_the_launcher, 60)
+{
+	setenv("BOOTSTRAP_RANK_END", "abort", 1);
+	run_job(3, "pmi1", 0, 17, 17);
+	run_job(3, "pmi2", 0, 17, 17);
+}
+
+static struct fake_pmi *launcher;
+
+static char *environment(const char *name)
+{
+	static char fd[16], rank[] = "0", size[] = "2";
+
+	snprintf(fd, sizeof(fd), "%d", fake_pmi_fd(launcher, 0));
+	return !strcmp(name, "PMI_FD") ? fd : !strcmp(name, "PMI_RANK") ? rank : !strcmp(name, "PMI_SIZE") ? size : NULL;
+}
+
+static void refuse(const char *module, const char *answer, int error, const char *text)
+{
+	struct bootstrap_attr attr = {.module = module, .env = environment, .timeout_nsec = NSEC_PER_SEC, .interface = "=lo"};
+	int finalized, aborted, status;
+	pid_t pid;
+
+	launcher = fake_pmi_start(2);
+	fake_pmi_answer(launcher, answer);
+	/* The connection to the launcher is one for a process. */
+	pid = fork();
+	if (!pid) {
+		struct shmd_bootstrap b;
+
+		ASSERT_ERR(bootstrap_open(&attr, &b), error);
+		ASSERT(strstr(shmd_error_text(), text));
+		ASSERT_LT(bootstrap_open(&attr, &b), 0);
+		_exit(0);
+	}
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
+	ASSERT_EQ(status, 0);
+	fake_pmi_stop(launcher, &finalized, &aborted);
+}
+
+TEST_TIMEOUT(wrong_answers_of_a_launcher_are_errors_with_a_sentence, 60)
+{
+	static char longest[PMI_MOST_BYTES];
+
+	memset(longest, 'x', sizeof(longest) - 1);
+	refuse("pmi1", "cmd=other\n", EPROTO, "the launcher answered \"cmd=other");
+	refuse("pmi1", "cmd=response_to_init rc=3\n", EIO, "rc=3");
+	refuse("pmi1", "\n", EPROTO, "response_to_init was expected");
+	refuse("pmi1", longest, EPROTO, "a line without an end");
+	refuse("pmi1", "cmd=response_to_init", ETIMEDOUT, "did not answer");
+	refuse("pmi2", "     x", ETIMEDOUT, "did not answer");
+	/* Nobody else is there: the barrier does not end. */
+	refuse("pmi1", NULL, ETIMEDOUT, "not all ranks of the job have opened the bootstrap");
+}
+
+static char *no_descriptor(const char *name)
+{
+	static char fd[] = "9999", rank[] = "0", size[] = "2";
+
+	return !strcmp(name, "PMI_FD") ? fd : !strcmp(name, "PMI_RANK") ? rank : !strcmp(name, "PMI_SIZE") ? size : NULL;
+}
+
+static char *nothing(const char *name)
+{
+	return NULL;
+}
+
+TEST(modules_without_their_launcher_or_library_say_so)
+{
+	struct bootstrap_attr attr = {.module = "pmi1", .env = no_descriptor};
+	struct shmd_bootstrap b;
+
+	ASSERT_ERR(bootstrap_open(&attr, &b), EINVAL);
+	ASSERT_STREQ(shmd_error_text(), "PMI_FD is 9999, and this process has no such descriptor open");
+	attr.env = nothing;
+	ASSERT_ERR(bootstrap_open(&attr, &b), EINVAL);
+	ASSERT_STREQ(shmd_error_text(), "the bootstrap module pmi1 needs the environment variable PMI_FD");
+	attr.module = "mpi";
+	ASSERT_ERR(bootstrap_open(&attr, &b), ENOENT);
+	ASSERT_STREQ(shmd_error_text(), "an MPI library is not loaded in this process");
+	attr.module = "openshmem";
+	ASSERT_ERR(bootstrap_open(&attr, &b), ENOENT);
+	ASSERT_STREQ(shmd_error_text(), "an OpenSHMEM library is not loaded in this process");
+}
+
+/* ---- OpenSHMEM --------------------------------------------------------------------------------------------------------------- */
+
+TEST_TIMEOUT(ranks_meet_by_openshmem, 60)
+{
+	char path[64];
+	pid_t pids[4];
+
+	test_make_file(path, sizeof(path), "shmem");
+	ASSERT_OK(truncate(path, 65536));
+	for (int rank = 0; rank < 4; rank++) {
+		pids[rank] = fork();
+		if (pids[rank])
+			continue;
+		put_number("FAKE_SHMEM_RANK", rank);
+		put_number("FAKE_SHMEM_SIZE", 4);
+		setenv("FAKE_SHMEM_FILE", path, 1);
+		execl(SHMD_TEST_RANK, SHMD_TEST_RANK, "openshmem", SHMD_TEST_SHMEM, "shmem_init", "shmem_finalize", NULL);
+		_exit(127);
+	}
+	job_wait(pids, 0, 3, 0);
+	unlink(path);
+}
+
+/* ---- plug-ins ---------------------------------------------------------------------------------------------------------------- */
+
+static int open_plugin(const char *args, struct shmd_bootstrap *b)
+{
+	char module[512];
+	struct bootstrap_attr attr = {.module = module};
+
+	snprintf(module, sizeof(module), "plugin:%s%s", SHMD_TEST_PLUGIN, args);
+	return bootstrap_open(&attr, b);
+}
+
+TEST(a_plug_in_is_called_as_it_is)
+{
+	struct shmd_bootstrap b;
+	int mine = 5, all = 0;
+
+	ASSERT_OK(open_plugin(":", &b));
+	ASSERT_STREQ(b.ops->name, "sample");
+	ASSERT(b.rank == 0 && b.size == 1 && b.node_rank == -1);
+	ASSERT_OK(b.ops->allgather(&b, &mine, &all, sizeof(mine)));
+	ASSERT_EQ(all, 5);
+	ASSERT(!b.ops->watch);
+	b.ops->close(&b);
+	ASSERT_EQ(*(int *)b.state, 1);
+}
+
+TEST(a_plug_in_that_is_wrong_is_refused_with_its_path)
+{
+	struct bootstrap_attr attr = {.module = "plugin:/nowhere/x.so"};
+	struct shmd_bootstrap b;
+
+	ASSERT_ERR(open_plugin(":version", &b), EINVAL);
+	ASSERT(strstr(shmd_error_text(), "has version 99 of the interface; this library has 1"));
+	ASSERT(strstr(shmd_error_text(), SHMD_TEST_PLUGIN));
+	ASSERT_ERR(open_plugin(":barrier", &b), EINVAL);
+	ASSERT_ERR(open_plugin(":rank", &b), EINVAL);
+	ASSERT(strstr(shmd_error_text(), "says that this is rank 1 of 1"));
+	ASSERT_ERR(open_plugin(":fail", &b), EPIPE);
+	ASSERT(strstr(shmd_error_text(), "failed and did not say why"));
+	ASSERT_ERR(bootstrap_open(&attr, &b), ENOENT);
+	ASSERT(strstr(shmd_error_text(), "cannot load the bootstrap plug-in /nowhere/x.so"));
+	attr.module = "plugin:";
+	ASSERT_ERR(bootstrap_open(&attr, &b), EINVAL);
+	attr.module = "plugin";
+	ASSERT_ERR(bootstrap_open(&attr, &b), EINVAL);
+}
