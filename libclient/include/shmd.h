@@ -183,9 +183,9 @@ struct shmd_ctx_attr {
 /* The default context of a world; NULL before its start. Never blocks. */
 SHMD_EXPORT struct shmd_ctx *shmd_world_ctx(struct shmd_world *world);
 /*
- * shmd_ctx_create - a context with queues of its own, on a team: PEs are numbered as in it
+ * shmd_ctx_create - a context on a team: PEs are numbered as in it
  *
- * Local if all PEs of the team are mapped; collective on the team otherwise, because both ends of a queue are made.
+ * Local. Contexts of a world share its queues: a quiet of one waits for operations of the others, too.
  */
 SHMD_EXPORT int shmd_ctx_create(struct shmd_team *team, const struct shmd_ctx_attr *attr, struct shmd_ctx **ret_ctx);
 /* Waits until its operations are complete, and frees it, on failure too. NULL is allowed. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contexts. On mapped memory nothing of a context is left to wait for, so there it is a number, a team and a time limit.
+ * Contexts. On mapped memory nothing of a context is left to wait for, so there it is a number, a team and a time limit; where the world has
+ * queues it also has their ways and memory for data that is not registered.
  *
  * The list of a world's contexts is under its lock of tables; all else of a context is constant.
  */
@@ -13,16 +14,24 @@
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/exchange.h"
+#include "libclient/runtime/world/queues.h"
 #include "libclient/runtime/world/world.h"
 #include "proto/base/cleanup.h"
 
 _Static_assert(SHMD_CTX_PRIVATE == 1 && SHMD_CTX_SERIALIZED == 2, "the flags that check_attr() knows");
+
+static void ctx_free(struct shmd_ctx *ctx)
+{
+	world_queues_detach(ctx);
+	free(ctx);
+}
 
 static int ctx_new(struct shmd_team *team, const struct shmd_ctx_attr *attr, struct shmd_ctx **ret_ctx)
 {
 	struct shmd_world *world = team->world;
 	struct shmd_ctx *ctx = NULL;
 	void *memory;
+	int r;
 
 	if (posix_memalign(&memory, 64, sizeof(*ctx)))
 		return shmd_error_set(-ENOMEM, "no memory for a context");
@@ -33,6 +42,11 @@ static int ctx_new(struct shmd_team *team, const struct shmd_ctx_attr *attr, str
 	ctx->dev.team_addr = team == world->builtin[WORLD_TEAM_ALL] ? 0 : (uintptr_t)&team->dev;
 	ctx->dev.timeout_nsec = attr->timeout_nsec ? attr->timeout_nsec : world->dev->timeout_nsec;
 	ctx->dev.sharing = attr->flags & (SHMD_CTX_PRIVATE | SHMD_CTX_SERIALIZED) ? SHMD_SHARING_EXCLUSIVE : SHMD_SHARING_GPU;
+	r = world_queues_attach(world, ctx);
+	if (r < 0) {
+		ctx_free(ctx);
+		return r;
+	}
 	*ret_ctx = ctx;
 	return 0;
 }
@@ -60,12 +74,19 @@ int world_ctx_make(struct shmd_world *world)
 	return ctx_new(world->builtin[WORLD_TEAM_ALL], &defaults, &world->ctx);
 }
 
+void world_ctx_settle(struct shmd_world *world)
+{
+	/* Contexts share the queues of the world, so one quiet is that of all. */
+	if (world->ctx)
+		(void)shmd_dev_quiet(&world->ctx->dev);
+}
+
 void world_ctx_drop(struct shmd_world *world)
 {
 	while (world->ctx) {
 		struct shmd_ctx *next = world->ctx->next;
 
-		free(world->ctx);
+		ctx_free(world->ctx);
 		world->ctx = next;
 	}
 }
@@ -114,7 +135,7 @@ int shmd_ctx_destroy(struct shmd_ctx *ctx)
 	pthread_mutex_lock(&ctx->world->tables);
 	unlink_ctx(ctx);
 	pthread_mutex_unlock(&ctx->world->tables);
-	free(ctx);
+	ctx_free(ctx);
 	return r;
 }
 

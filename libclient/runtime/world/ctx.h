@@ -9,11 +9,15 @@ struct shmd_ctx {
 	struct shmd_dev_ctx dev; /* first: aligned as device functions want it */
 	struct shmd_world *world;
 	struct shmd_team *team;
+	struct shmd_mem *bounce; /* for data that is not registered; NULL: the world has no queues */
+	struct shmd_mr *bounce_mr;
 	struct shmd_ctx *prev, *next; /* of the world */
 };
 
 /* The default context, which world_stop() frees with all others. */
 int world_ctx_make(struct shmd_world *world);
 void world_ctx_drop(struct shmd_world *world);
+/* Waits for the operations of all contexts, as far as they can end. */
+void world_ctx_settle(struct shmd_world *world);
 
 #endif

@@ -98,14 +98,20 @@ int world_exchange(struct shmd_world *world, const void *mine, void *all, size_t
 	return r < 0 ? world_blame(world, r) : 0;
 }
 
-int world_agree(struct shmd_world *world, int error)
+int world_agree_on(struct shmd_world *world, int error, uint32_t value)
 {
 	struct world_outcome mine;
 	int r;
 
 	outcome_fill(&mine, error);
+	mine.value = value;
 	r = world_exchange(world, &mine, world->outcomes, sizeof(mine));
 	if (r < 0)
 		return error ? error : r;
 	return outcomes_judge(world->hellos, world->outcomes, sizeof(mine), world->size, world->rank);
+}
+
+int world_agree(struct shmd_world *world, int error)
+{
+	return world_agree_on(world, error, 0);
 }

@@ -8,6 +8,7 @@
 #define SHMD_WORLD_EXCHANGE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include <shmd.h>
 
@@ -23,6 +24,8 @@ int world_exchange_read(struct shmd_world *world, int pe, void *buffer, size_t b
 
 /* All PEs pass their outcome: 0 if all succeeded, else an error that all PEs return, with its sentence. */
 int world_agree(struct shmd_world *world, int error);
+/* And a number of each PE: world->outcomes[pe].value. */
+int world_agree_on(struct shmd_world *world, int error, uint32_t value);
 
 /* A status of device functions as an errno, with a sentence. pe: of the world; -1: none in particular. */
 int world_status_error(const struct shmd_world *world, int status, const char *what, int pe);

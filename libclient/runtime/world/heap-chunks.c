@@ -14,6 +14,7 @@
 #include "libclient/runtime/heap/heap-alloc.h"
 #include "libclient/runtime/heap/heap-map.h"
 #include "libclient/runtime/world/exchange.h"
+#include "libclient/runtime/world/queues.h"
 #include "libclient/runtime/world/world-heap.h"
 #include "libclient/runtime/world/world.h"
 #include "proto/base/cleanup.h"
@@ -27,6 +28,7 @@ struct chunk {
 	uint64_t offset, bytes;
 	int fd; /* memory of the whole group; -1: not here */
 	bool is_published, is_mapped;
+	uint32_t rkey;
 };
 
 static bool leads_group(const struct shmd_world *world)
@@ -114,6 +116,21 @@ static int fetch(struct shmd_world *world, struct chunk *chunk)
 			  &chunk->fd, 0);
 }
 
+/* This PE's part, to its NIC. */
+static int make_known(struct shmd_world *world, struct chunk *chunk)
+{
+	/* bounded: heap_memory_new() made, or heap_map_chunk() checked, memory for all of the group; the chunk lies in the range */
+	struct shmd_mr_attr attr = {
+		.fd = chunk->fd,
+		.offset = (uint64_t)world->heap->my_place * chunk->bytes,
+		.length_bytes = chunk->bytes,
+		.iova = WORLD_HEAP_IOVA + chunk->offset,
+		.access = SHMD_ACCESS_ALL,
+	};
+
+	return world_queues_register(world, chunk->number, &attr, &chunk->rkey);
+}
+
 static int take(struct shmd_world *world, struct chunk *chunk)
 {
 	int r = fetch(world, chunk);
@@ -121,7 +138,7 @@ static int take(struct shmd_world *world, struct chunk *chunk)
 	if (!r)
 		r = heap_map_chunk(world->heap->map, chunk->fd, chunk->offset, chunk->bytes);
 	chunk->is_mapped = !r;
-	return r;
+	return r ? r : make_known(world, chunk);
 }
 
 static void chunk_end(struct shmd_world *world, struct chunk *chunk, int r)
@@ -129,21 +146,32 @@ static void chunk_end(struct shmd_world *world, struct chunk *chunk, int r)
 	if (chunk->is_published)
 		(void)shmd_unpublish(session_client(world->session), &world->key, (uint32_t)world->rank, chunk->number);
 	chunk->fd = safe_close(chunk->fd);
+	if (r < 0)
+		world_queues_deregister(world, chunk->number);
 	if (r < 0 && chunk->is_mapped)
 		heap_map_undo(world->heap->map, chunk->offset);
 }
 
-/* Readers look at used_bytes first, so it changes last. bounded: the chunk lies in the range, which its callers have checked */
+/* Readers look at used_bytes first, so it changes last. */
 static void count(struct shmd_world *world, const struct chunk *chunk)
 {
 	struct world_heap *heap = world->heap;
 	struct shmd_dev_heap *dev = &world->dev->heap[SHMD_DEV_HEAP_HOST];
-	uint64_t end = chunk->offset + chunk->bytes; /* bounded: the chunk is mapped in the reserved range */
+	uint64_t end = chunk->offset + chunk->bytes; /* bounded: the chunk lies in the range */
 
 	memset(&heap->chunk_index[chunk->offset >> WORLD_GRANULE_LOG2], (int)chunk->number, chunk->bytes >> WORLD_GRANULE_LOG2);
 	heap->chunk_ends[chunk->number] = end;
 	heap->n_chunks++;
 	__atomic_store_n(&dev->used_bytes, end, __ATOMIC_RELEASE);
+}
+
+static int share(struct shmd_world *world, struct chunk *chunk)
+{
+	int error = take(world, chunk), r = world_agree_on(world, error, chunk->rkey);
+
+	if (!r)
+		world_queues_set_rkeys(world, chunk->number);
+	return r;
 }
 
 static int chunk_add(struct shmd_world *world, uint64_t offset, uint64_t bytes)
@@ -152,7 +180,7 @@ static int chunk_add(struct shmd_world *world, uint64_t offset, uint64_t bytes)
 	int r = world_agree(world, offer(world, &chunk));
 
 	if (!r)
-		r = world_agree(world, take(world, &chunk));
+		r = share(world, &chunk);
 	chunk_end(world, &chunk, r);
 	if (!r)
 		count(world, &chunk);

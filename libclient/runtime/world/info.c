@@ -90,6 +90,7 @@ int shmd_pe_info(const struct shmd_world *world, int pe, struct shmd_pe_info *re
 		info.node = world->peers[pe].node;
 		info.node_pe = world->peers[pe].node_pe;
 		snprintf(info.reason, sizeof(info.reason), "%s", world->peers[pe].reason);
+		snprintf(info.nic, sizeof(info.nic), "%s", world->peers[pe].nic);
 	} else {
 		snprintf(info.reason, sizeof(info.reason), "the world has not started");
 	}

@@ -15,6 +15,7 @@
 #include <shmd/dev/args.h>
 
 #include "libclient/runtime/bootstrap/bootstrap.h"
+#include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/world-start.h"
 #include "libclient/runtime/world/world.h"
 #include "proto/base/cleanup.h"
@@ -251,6 +252,7 @@ int shmd_world_close(struct shmd_world *world)
 		world_drop(world, false);
 		return 0;
 	}
+	world_ctx_settle(world);
 	r = world->boot.ops->barrier(&world->boot);
 	if (r < 0) {
 		uint32_t n_known = __atomic_exchange_n(&world->dev->n_gone_known, 0, __ATOMIC_ACQ_REL);

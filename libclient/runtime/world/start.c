@@ -11,6 +11,7 @@
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/exchange.h"
+#include "libclient/runtime/world/queues.h"
 #include "libclient/runtime/world/world-heap.h"
 #include "libclient/runtime/world/world-start.h"
 #include "libclient/runtime/world/world.h"
@@ -98,10 +99,21 @@ static int make_objects(struct shmd_world *world)
 	return r ? r : world_ctx_make(world);
 }
 
+static uint32_t n_needed(const struct shmd_world *world)
+{
+	uint32_t n = 0;
+
+	for (int i = 0; i < world->size; i++)
+		n += i != world->rank && !world->peers[i].is_mapped;
+	return n;
+}
+
 static int make_parts(struct shmd_world *world, const struct world_card *cards)
 {
 	int r = world_agree(world, choose_paths(world, cards));
 
+	if (!r)
+		r = world_queues_open(world, n_needed(world));
 	if (!r)
 		r = world_heap_open(world, cards[0].heap_bytes, cards[0].range_bytes);
 	if (!r)
@@ -150,7 +162,7 @@ static void forget_paths(struct shmd_world *world)
 						    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 		world->peers[i].node = world->peers[i].node_pe = -1;
 		world->peers[i].is_mapped = false;
-		world->peers[i].reason[0] = '\0';
+		world->peers[i].reason[0] = world->peers[i].nic[0] = '\0';
 	}
 	world->n_nodes = 0;
 }
@@ -160,6 +172,7 @@ void world_stop(struct shmd_world *world, bool is_ours)
 	__atomic_store_n(&world->is_started, 0, __ATOMIC_RELEASE);
 	world_ctx_drop(world);
 	world_teams_drop(world);
+	world_queues_close(world);
 	world_heap_close(world);
 	forget_paths(world);
 	/* In a child the session is the parent's: its copy stays, and a world of the child's begins another. */

@@ -6,6 +6,7 @@
  *	start.c		the steps of the start			session.h	the process's session with shmemd
  *	heap-chunks.c	chunks: made, fetched, mapped		malloc.c	collective calls on the heap
  *	exchange.c	bytes and outcomes to all PEs		ctx.c		contexts
+ *	queues.c	queue paths, keys of chunks		check.c		may a call go on
  *	watch.c		PEs that ended				info.c		what a program sees of it
  *
  * Locks: `lock`, then `tables` or the heap's own. Device functions and the watch share the last line of dev
@@ -28,6 +29,7 @@
 #define WORLD_REASON_BYTES 128
 
 struct world_heap;
+struct world_queues;
 struct team_ids;
 
 /* Ids of the teams that every world has. */
@@ -43,6 +45,7 @@ struct world_peer {
 	int node, node_pe; /* -1 before the start */
 	bool is_mapped; /* since the start, also if it ended */
 	char reason[WORLD_REASON_BYTES]; /* why its path is no better one */
+	char nic[32]; /* of the caller, by which requests go to it */
 };
 
 struct shmd_world {
@@ -62,6 +65,7 @@ struct shmd_world {
 	uint32_t is_started; /* atomic */
 	int n_nodes; /* 0 before the start */
 	struct session *session;
+	struct world_queues *queues; /* NULL: all PEs are mapped */
 	struct world_heap *heap;
 
 	struct shmd_dev_pe *pes;

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Worlds whose PEs reach each other by queues of soft NICs: RC, DC, some mapped and some not. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <shmd/dev/pe.h>
+
+#include "tests/lib/test.h"
+#include "tests/system/world-lab.h"
+
+/* Which PEs of a lab may use mapped memory. */
+struct wish {
+	uint32_t (*paths)(int pe);
+	const char *rc_peers; /* SHMD_RC_PEERS */
+};
+
+static uint32_t queues_only(int pe)
+{
+	(void)pe;
+	return SHMD_ALLOW_QUEUE;
+}
+
+/* The first two PEs map each other. */
+static uint32_t some_mapped(int pe)
+{
+	return pe < 2 ? SHMD_ALLOW_MAPPED | SHMD_ALLOW_QUEUE : SHMD_ALLOW_QUEUE;
+}
+
+static struct shmd_world *open_with(const struct world_lab *lab, int pe, const struct wish *wish)
+{
+	struct world_lab mine = *lab;
+
+	setenv("SHMD_RC_PEERS", wish->rc_peers, 1);
+	mine.attr.paths = wish->paths(pe);
+	return world_lab_open_started(&mine, pe);
+}
+
+static void check_paths(const struct world_lab *lab, const struct shmd_world *world, const struct wish *wish, int pe)
+{
+	struct shmd_pe_info info;
+
+	for (int i = 0; i < lab->n; i++) {
+		bool is_mapped = wish->paths(pe) & wish->paths(i) & SHMD_ALLOW_MAPPED;
+
+		ASSERT_OK(shmd_pe_info(world, i, &info));
+		ASSERT_EQ(info.path, i == pe ? SHMD_PATH_SELF : is_mapped ? SHMD_PATH_MAPPED : SHMD_PATH_QUEUE);
+		if (info.path == SHMD_PATH_QUEUE) {
+			ASSERT_STREQ(info.reason, "a setting forbids mapped memory");
+			ASSERT(strstr(info.nic, "soft"));
+		}
+	}
+}
+
+/* Puts to all, atomics on PE 0, gets from all; data in the heap and outside of it. */
+static void talk(const struct world_lab *lab, struct shmd_world *world, int pe)
+{
+	struct shmd_dev_ctx *ctx = shmd_ctx_dev(shmd_world_ctx(world));
+	uint64_t *table, local = (uint64_t)pe + 1, got = 0;
+	struct shmd_dev_amo add = shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, (uint64_t)pe + 1);
+
+	world_lab_must(shmd_calloc(world, (size_t)lab->n + 1, 8, 0, (void **)&table), "calloc");
+	for (int i = 0; i < lab->n; i++)
+		ASSERT_EQ(shmd_dev_put(ctx, &table[pe], &local, 8, (uint32_t)i), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_atomic(ctx, &table[lab->n], add, 0), SHMD_DEV_OK);
+	world_lab_must(shmd_barrier_all(world), "barrier");
+	for (int i = 0; i < lab->n; i++) {
+		ASSERT_EQ(table[i], (uint64_t)i + 1);
+		ASSERT_EQ(shmd_dev_g(ctx, &table[i], 8, (uint32_t)(lab->n - 1 - i), &got), SHMD_DEV_OK);
+		ASSERT_EQ(got, (uint64_t)i + 1);
+	}
+	ASSERT_EQ(shmd_dev_g(ctx, &table[lab->n], 8, 0, &got), SHMD_DEV_OK);
+	ASSERT_EQ(got, (uint64_t)lab->n * ((uint64_t)lab->n + 1) / 2);
+}
+
+/* A new chunk has keys of its own on all PEs. */
+static void grow(struct shmd_world *world, int pe, int n)
+{
+	struct shmd_dev_ctx *ctx = shmd_ctx_dev(shmd_world_ctx(world));
+	const size_t bytes = 12u << 20;
+	uint8_t *large;
+	int right = (pe + 1) % n;
+
+	world_lab_must(shmd_calloc(world, 1, bytes, 0, (void **)&large), "a large block");
+	memset(large, pe + 1, bytes / 2);
+	ASSERT_EQ(shmd_dev_put(ctx, large + bytes / 2, large, bytes / 2, (uint32_t)right), SHMD_DEV_OK);
+	world_lab_must(shmd_barrier_all(world), "barrier");
+	ASSERT_EQ(large[bytes / 2], (pe + n - 1) % n + 1);
+	ASSERT_EQ(large[bytes - 1], (pe + n - 1) % n + 1);
+	world_lab_must(shmd_free(world, large), "free");
+}
+
+static int uses_queues(const struct world_lab *lab, int pe, void *arg)
+{
+	const struct wish *wish = arg;
+	struct shmd_world *world = open_with(lab, pe, wish);
+	struct shmd_team *team;
+
+	check_paths(lab, world, wish, pe);
+	talk(lab, world, pe);
+	grow(world, pe, lab->n);
+	world_lab_must(shmd_team_split_strided(shmd_team_world(world), lab->n - 1, -1, lab->n, &team), "split");
+	for (int i = 0; i < 20; i++)
+		world_lab_must(shmd_team_sync(team), "sync");
+	world_lab_must(shmd_team_destroy(team), "destroy");
+	world_lab_close(world);
+	return 0;
+}
+
+static void run(const struct wish *wish, const int *sizes, unsigned int n)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	for (unsigned int i = 0; i < n; i++)
+		world_lab_run(&daemon, sizes[i], uses_queues, (void *)(uintptr_t)wish);
+	fixture_daemon_stop(&daemon);
+}
+
+TEST_TIMEOUT(pes_reach_each_other_by_rc, 240)
+{
+	static const struct wish wish = {queues_only, "16"};
+	static const int sizes[] = {1, 2, 3, 8};
+
+	run(&wish, sizes, 4);
+}
+
+TEST_TIMEOUT(pes_reach_each_other_by_dc, 240)
+{
+	static const struct wish wish = {queues_only, "0"};
+	static const int sizes[] = {2, 3, 8};
+
+	run(&wish, sizes, 3);
+}
+
+TEST_TIMEOUT(mapped_pes_and_others_live_in_one_world, 240)
+{
+	static const struct wish rc = {some_mapped, "16"}, dc = {some_mapped, "1"};
+	static const int sizes[] = {3, 5};
+
+	run(&rc, sizes, 2);
+	run(&dc, sizes, 2);
+}
+
+static int meets_nobody(const struct world_lab *lab, int pe, void *arg)
+{
+	struct world_lab mine = *lab;
+	struct shmd_world *world;
+
+	(void)arg;
+	mine.attr.paths = pe == 1 ? SHMD_ALLOW_QUEUE : SHMD_ALLOW_MAPPED;
+	world = world_lab_open(&mine, pe);
+	ASSERT_ERR(shmd_world_start(world), EHOSTUNREACH);
+	ASSERT(strstr(shmd_error_text(), "no path leads to"));
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(a_world_without_a_path_between_two_pes_does_not_start, 120)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 3, meets_nobody, NULL);
+	fixture_daemon_stop(&daemon);
+}
+
+/* The quota of MRs lets no PE have queues: all fail, with a name, and the daemon has nothing left of it. */
+static int lacks_quota(const struct world_lab *lab, int pe, void *arg)
+{
+	struct world_lab mine = *lab;
+	struct shmd_world *world;
+
+	(void)arg;
+	mine.attr.paths = SHMD_ALLOW_QUEUE;
+	world = world_lab_open(&mine, pe);
+	ASSERT_ERR(shmd_world_start(world), EDQUOT);
+	ASSERT_EQ(shmd_world_status(world), SHMD_WORLD_OPEN);
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(a_pe_that_gets_no_queues_fails_all, 120)
+{
+	struct fixture_daemon daemon;
+
+	/* Two of three PEs get theirs. */
+	fixture_daemon_start(&daemon, "--max-qps=5", NULL);
+	world_lab_run(&daemon, 3, lacks_quota, NULL);
+	fixture_daemon_stop(&daemon);
+}
+
+static int is_killed_under_traffic(const struct world_lab *lab, int pe, void *arg)
+{
+	static const struct wish wish = {queues_only, "16"};
+	struct shmd_world *world = open_with(lab, pe, &wish);
+	int r = 0;
+
+	(void)arg;
+	for (int i = 0; !r; i++) {
+		if (pe == 1 && i == 50)
+			raise(SIGKILL);
+		r = shmd_barrier_all(world);
+	}
+	ASSERT_EQ(r, -EHOSTDOWN);
+	ASSERT(strstr(shmd_error_text(), "PE 1"));
+	ASSERT_ERR(shmd_world_close(world), EHOSTDOWN);
+	return 0;
+}
+
+TEST_TIMEOUT(the_end_of_a_pe_behind_a_queue_ends_the_calls_of_all, 120)
+{
+	struct fixture_daemon daemon;
+	struct world_lab lab = {.daemon = &daemon, .n = 3};
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_start(&lab, is_killed_under_traffic, NULL);
+	for (int pe = 0; pe < lab.n; pe++)
+		ASSERT_EQ(world_lab_wait(&lab, pe), pe == 1 ? 128 + SIGKILL : 0);
+	fixture_daemon_stop(&daemon);
+}
