@@ -559,7 +559,7 @@ TEST_TIMEOUT(a_daemon_that_is_killed_dies_when_the_hole_is_there, 90)
 
 /* ---- a process for each user -------------------------------------------------------------------------------------------- */
 
-#define PROCESSES "--soft-executors=process"
+#define PROCESSES NULL /* the default */
 #define DEATH_NSEC NSEC_PER_SEC /* promised, and a hundred times what it takes */
 
 /* The attacker's memory is mapped elsewhere. */

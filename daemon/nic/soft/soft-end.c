@@ -191,10 +191,13 @@ void soft_end_take_over(struct soft_end *pending, struct soft_end *come)
 /* It is nobody's any more. */
 void soft_end_bury(struct soft_end *end)
 {
-	soft_stack_push(&end->fabric->over, &end->link);
+	struct soft_fabric *fabric = end->fabric;
+
+	/* Any thread may free it from here on. */
+	soft_stack_push(&fabric->over, &end->link);
 	/* The thread that talks with other processes reaps. */
-	if (end->fabric->want_fd >= 0)
-		doorbell_wake(end->fabric->want_fd);
+	if (fabric->want_fd >= 0)
+		doorbell_wake(fabric->want_fd);
 }
 
 void soft_end_bury_pair(struct soft_end *end)
