@@ -62,7 +62,7 @@ const struct settings_row settings_rows[] = {
 	{"soft-executors", SETTINGS_CHOICE, FIELD(soft_executors), "process", 0, 0, NULL, executor_words, NULL,
 	 "What executes the queues of a user on simulated NICs. process: a process for each user, in which the memory of "
 	 "that user's clients is mapped, so that a user who makes the kernel wait for it holds up neither requests of others "
-	 "nor the end of shmemd. thread: a thread of shmemd for each user and NIC, which takes fewer processes, and 0.1 ms less "
+	 "nor the end of shmemd. thread: a thread of shmemd for each user and NIC, which takes fewer processes, and less time "
 	 "for a request.", RESTART},
 	{"gpu-poll-usec", SETTINGS_NUMBER, FIELD(gpu_poll_usec), "20", 1, 1000000, "us", NULL, NULL,
 	 "How often an idle thread that serves doorbells of mode cpu (the thread of a soft NIC, or one beside an mlx5 "
