@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HARNESSES = ('config', 'decode', 'dispatch', 'engine', 'packet', 'state', 'topology', 'wqe')
+HARNESSES = ('config', 'decode', 'dispatch', 'engine', 'packet', 'pmi', 'state', 'topology', 'wqe')
 
 # Files that hostile bytes meet first, and the share of lines that the saved inputs must reach. None: no share.
 GROUPS = {
@@ -24,6 +24,7 @@ GROUPS = {
                         'daemon/session/request.c']),
     'WQE parser': (90, ['kernels/host/wqe-parse.c', 'tests/mlx5sim/engine-extra/wqe-*.c']),
     'packets as bytes': (90, ['daemon/engine/packet-bytes.c']),
+    'PMI-1': (90, ['libclient/runtime/run/pmi-*.c']),
     'engine': (85, ['daemon/engine/*.c', 'tests/mlx5sim/engine-extra/*.c']),
     'configuration': (40, ['daemon/settings/settings.c']),
     'saved state': (85, ['daemon/restart/state.c', 'daemon/restart/state-write.c']),
@@ -39,6 +40,7 @@ AIMS = {
     'dispatch': ['framing', 'dispatcher'],
     'engine': ['engine'],
     'packet': ['packets as bytes'],
+    'pmi': ['PMI-1'],
     'state': ['saved state'],
     'topology': ['topology files', 'assignment'],
     'wqe': ['WQE parser'],

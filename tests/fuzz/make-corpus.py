@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the seeds of fuzz-wqe, fuzz-engine, fuzz-packet, fuzz-config and fuzz-state: make-corpus.py tests/fuzz/corpus
+"""Writes the seeds of fuzz-wqe, fuzz-engine, fuzz-packet, fuzz-pmi, fuzz-config and fuzz-state: make-corpus.py tests/fuzz/corpus
 
 Seeds have names that say what they are; what fuzzers found has other names, and is left alone.
 """
@@ -522,10 +522,59 @@ def state_seeds():
     yield "journal-unsealed", committed(patch(4096, record(2, b"two")), body=body, seal=3)
 
 
+def pmi(*pieces):
+    """(rank, text) pieces, cut where they are too long for one; a rank from 4 on ends after its piece."""
+    data = b""
+    for rank, text in pieces:
+        raw = text.encode("latin-1")
+        while len(raw) > 255:
+            data, raw = data + bytes([rank & 3, 255]) + raw[:255], raw[255:]
+        data += bytes([rank, len(raw)]) + raw
+    return data
+
+
+def pmi_seeds():
+    init = "cmd=init pmi_version=1 pmi_subversion=1\n"
+    all_init = [(rank, init) for rank in range(3)]
+    put, get = "cmd=put kvsname=shmd_fuzz key=k{} value=a b=c\n", "cmd=get kvsname=shmd_fuzz key=k{}\n"
+    barrier, finalize = "cmd=barrier_in\n", "cmd=finalize\n"
+    asks = "cmd=get_maxes\ncmd=get_appnum\ncmd=get_universe_size\ncmd=get_my_kvsname\n"
+    yield "job", pmi(*all_init, *[(r, asks) for r in range(3)], *[(r, put.format(r)) for r in range(3)], *[(r, barrier) for r in range(3)],
+                     *[(r, get.format((r + 1) % 3)) for r in range(3)], *[(r + 4, finalize) for r in range(3)])
+    yield "pieces", pmi(*[(0, char) for char in init], (0, "cmd=get_ap"), (1, init), (0, "pnum\n"))
+    yield "two-commands-in-one", pmi((0, init + asks + put.format(1) + get.format(1) + finalize))
+    yield "version-2", pmi((0, "cmd=init pmi_version=2 pmi_subversion=0\n"), (1, "cmd=init\n"))
+    yield "before-init", pmi((0, asks), (1, barrier), (2, "cmd=abort exitcode=7\n"))
+    yield "after-finalize", pmi((0, init + finalize + asks))
+    yield "init-twice", pmi((0, init + init))
+    yield "barrier-twice", pmi((0, init + barrier + barrier))
+    yield "barrier-without-one", pmi(*all_init, (0, barrier), (1, barrier), (6, ""))
+    yield "barrier-after-finalize", pmi(*all_init, (2, finalize), (0, barrier), (1, barrier), (0, asks))
+    yield "ended-in-a-barrier", pmi(*all_init, (4, barrier), (1, barrier))
+    yield "put-twice", pmi((0, init + put.format(1) + put.format(1)))
+    yield "put-wrong", pmi((0, init + "cmd=put kvsname=x key=a value=b\ncmd=put kvsname=shmd_fuzz key= value=b\ncmd=put kvsname=shmd_fuzz key=a\n"
+                               "cmd=put\ncmd=put kvsname=shmd_fuzz key=a value=\n"))
+    yield "key-of-64", pmi((0, init + put.format("k" * 63) + put.format("k" * 62) + get.format("k" * 62)))
+    yield "value-of-1024", pmi((0, init + "cmd=put kvsname=shmd_fuzz key=a value=" + "v" * 1023 + "\n" + "cmd=get kvsname=shmd_fuzz key=a\n"
+                                   "cmd=put kvsname=shmd_fuzz key=b value=" + "v" * 1024 + "\n"))
+    yield "get-mapping", pmi((0, init + "cmd=get kvsname=shmd_fuzz key=PMI_process_mapping\ncmd=get kvsname=y key=k\ncmd=get\n"))
+    yield "names", pmi((0, init + "cmd=publish_name service=a port=b\ncmd=lookup_name service=a\ncmd=unpublish_name service=a\n"))
+    yield "spawn", pmi((0, init + "mcmd=spawn\nnprocs=1\nexecname=a\nendcmd\n" + asks), (1, "mcmd=spawn\n"), (2, init + "mcmd=dance\n"))
+    yield "spawn-too-long", pmi((0, init + "mcmd=spawn\n"), *[(0, ("x" * 254 + "\n")) for _ in range(260)])
+    yield "line-too-long", pmi((0, init), *[(0, "x" * 255) for _ in range(17)])
+    yield "abort", pmi((0, init + "cmd=abort\ncmd=abort exitcode=0\ncmd=abort exitcode=-1\ncmd=abort exitcode=99999999999\n"))
+    for name, text in (("empty-line", "\n"), ("no-equals", "cmd\n"), ("no-command", "cmd=\n"), ("other-word", "foo=bar\n"), ("unknown", "cmd=dance\n"),
+                       ("control", "cmd=init\tx=1\n"), ("nul", "cmd=in\0it\n"), ("high", "cmd=\xff\xfe\n"), ("no-name", "cmd=init =1\n"),
+                       ("blanks", "cmd=init   pmi_version=1   pmi_subversion=1  \n")):
+        yield "hostile-" + name, pmi((0, text), (1, init + text))
+    for n in (7, 8, 10):
+        yield f"fields-{n}", pmi((0, init + "cmd=get" + "".join(f" f{i}=1" for i in range(n)) + "\n"))
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     for folder, seeds in (("wqe", wqe_seeds), ("wqe", layout_seeds), ("engine", engine_seeds), ("engine", window_seeds), ("engine", indirect_seeds),
-                          ("engine", unreliable_seeds), ("engine", stream_seeds), ("engine", xrc_seeds), ("engine", ledger_seeds), ("packet", packet_seeds),
+                          ("engine", unreliable_seeds), ("engine", stream_seeds), ("engine", xrc_seeds), ("engine", ledger_seeds), ("packet", packet_seeds), ("pmi", pmi_seeds),
                           ("config", config_seeds), ("state", state_seeds)):
         (root / folder).mkdir(parents=True, exist_ok=True)
         for name, data in seeds():

@@ -181,12 +181,23 @@ static void copy_input(void)
 	printf("end of input%s\n", n < 0 ? " by an error" : "");
 }
 
+static volatile sig_atomic_t is_noted[65];
+
 static void note_signal(int signo)
 {
 	char text[32];
 	int n = snprintf(text, sizeof(text), "got %d\n", signo);
 
 	(void)!write(STDOUT_FILENO, text, (size_t)n);
+	is_noted[signo] = 1;
+}
+
+static void wait_noted(int signo)
+{
+	struct timespec pause = {.tv_nsec = 2000000};
+
+	while (!is_noted[signo])
+		nanosleep(&pause, NULL);
 }
 
 static void wait_for(const char *path)
@@ -265,6 +276,8 @@ static void do_value(const char *word, char *value)
 		signal(atoi(value), SIG_IGN);
 	else if (!strncmp(word, "note", n))
 		signal(atoi(value), note_signal);
+	else if (!strncmp(word, "await", n))
+		wait_noted(atoi(value));
 	else if (!strncmp(word, "lines", n))
 		print_lines(value);
 	else if (!strncmp(word, "file", n))

@@ -160,8 +160,8 @@ def resident_kib(pid):
 
 def check_backpressure(cases, lab):
     mark = lab.mark()
-    # 60 MB, and nobody reads.
-    process = lab.start(mark, '-n', '2', 'PE', 'lines=300000x100', bufsize=0)
+    # 20 MB, and nobody reads.
+    process = lab.start(mark, '-n', '2', 'PE', 'lines=100000x100', bufsize=0)
     problems = wait_pes(mark, 2)
     before = time.monotonic()
     time.sleep(1)
@@ -170,7 +170,7 @@ def check_backpressure(cases, lab):
     # Sanitizers have memory of their own.
     problems += [] if kib < (400 << 10 if 'SAN_OPTIONS' in ' '.join(os.environ) else 30 << 10) else [f'{kib} KiB resident']
     done = end_by(process)
-    problems += lacks(done, 0) + [f'rank {rank} lost lines' for rank in range(2) if len(by_rank(done.stdout)[rank]) != 300000]
+    problems += lacks(done, 0) + [f'rank {rank} lost lines' for rank in range(2) if len(by_rank(done.stdout)[rank]) != 100000]
     cases.add('slow_reader_makes_pes_wait_and_loses_nothing', problems)
     mark = lab.mark()
     process = lab.start(mark, '-n', '2', 'PE', 'ignore=13', 'lines=1000000x100', 'sleep')
@@ -240,7 +240,7 @@ def check_signals(cases, lab):
         problems += lacks(done, 128 + signo, f'ended by signal {int(signo)} ') + wait_gone(mark)
         problems += [f'more than a sentence: {done.stderr}'] if done.stderr.count('\n') != 1 else []
     cases.add('signals_end_all_pes_with_what_they_forked', problems)
-    process = lab.start(None, '-n', '2', 'PE', 'note=2', 'note=10', 'print=ready', *['msec=100000'] * 2)
+    process = lab.start(None, '-n', '2', 'PE', 'note=2', 'note=10', 'print=ready', 'await=10', 'await=2')
     problems = []
     for _ in range(2):
         process.stdout.readline()
@@ -294,7 +294,7 @@ def check_failures(cases, lab):
             (['init', '1:raw=hello'], 1, r'PE 1 \(.*\) sent a line that is not PMI-1: "hello"'),
             (['init', '1:raw=cmd=dance'], 1, r'sent a PMI-1 command that this launcher does not have: "dance"'),
             (['1:raw=cmd=barrier_in'], 1, 'sent a PMI-1 command before init: "barrier_in"'),
-            (['init', '2:finalize', 'barrier', '2:exit=0'], 1, r'PE [01] \(.*\) waits in a PMI barrier for PE 2, which has left it')]:
+            (['init', '2:finalize', '2:exit=0', 'barrier'], 1, r'PE [01] \(.*\) waits in a PMI barrier for PE 2, which has left it')]:
         mark = lab.mark()
         done = end_by(lab.start(mark, '-n', '3', 'PE', *words, 'sleep'))
         problems += lacks(done, status, text) + wait_gone(mark)

@@ -45,7 +45,12 @@ int pmi_line_parse(char *text, size_t n, struct pmi_line *ret_line)
 	if (!line.is_multi && strcmp(name, "cmd"))
 		return -EBADMSG;
 	for (; *text; line.n_fields++) {
-		if (line.n_fields == PMI_LINE_FIELDS)
+		unsigned int most = PMI_LINE_FIELDS;
+
+#ifdef FUZZ_PLANT
+		most += PLANTED("pmi");
+#endif
+		if (line.n_fields == most)
 			return -EBADMSG;
 		if (cut_word(&text, &line.fields[line.n_fields].name, &line.fields[line.n_fields].value) < 0)
 			return -EBADMSG;

@@ -19,7 +19,7 @@
 struct pmi_client {
 	enum pmi_state state;
 	bool is_gone, is_in_barrier;
-	bool is_lost; /* ended or finalized: no barrier has it any more */
+	bool is_lost; /* ended, finalized or broken: no barrier has it any more */
 	size_t spawn_bytes; /* of a multi-line command so far; 0: none is under way */
 	size_t n;
 	char line[PMI_LINE_BYTES + 1];
@@ -50,17 +50,7 @@ static void reply(struct pmi_server *server, unsigned int rank, const char *fmt,
 	server->ops->send(server->owner, rank, text, (size_t)n);
 }
 
-static void break_client(struct pmi_server *server, unsigned int rank, const char *what, const char *text)
-{
-	char shown[SHOW_BUF_BYTES], why[SHOW_BUF_BYTES + 128];
-
-	snprintf(why, sizeof(why), "sent %s%s%s%s", what, text ? ": \"" : "", text ? show_text(text, shown) : "", text ? "\"" : "");
-	server->clients[rank].state = PMI_BROKEN;
-	server->clients[rank].n = 0;
-	server->ops->broken(server->owner, rank, why);
-}
-
-/* ---- barrier --------------------------------------------------------------------------------------------------------------- */
+/* ---- clients that are gone -------------------------------------------------------------------------------------------------- */
 
 /* A barrier that cannot end any more: whoever waits in it gets no service from now on. */
 static void report_stuck(struct pmi_server *server)
@@ -76,10 +66,40 @@ static void report_stuck(struct pmi_server *server)
 			continue;
 		server->clients[i].is_in_barrier = false;
 		server->clients[i].state = PMI_BROKEN;
+		server->clients[i].is_lost = true;
+		server->n_lost++;
 		server->n_in_barrier--;
 		server->ops->stuck(server->owner, i, lost);
 	}
 }
+
+static void note_lost(struct pmi_server *server, unsigned int rank)
+{
+	struct pmi_client *client = &server->clients[rank];
+
+	if (client->is_lost)
+		return;
+	client->is_lost = true;
+	server->n_lost++;
+	if (client->is_in_barrier)
+		server->n_in_barrier--;
+	client->is_in_barrier = false;
+	report_stuck(server);
+}
+
+/* No barrier has it any more, whatever becomes of its process. */
+static void break_client(struct pmi_server *server, unsigned int rank, const char *what, const char *text)
+{
+	char shown[SHOW_BUF_BYTES], why[SHOW_BUF_BYTES + 128];
+
+	snprintf(why, sizeof(why), "sent %s%s%s%s", what, text ? ": \"" : "", text ? show_text(text, shown) : "", text ? "\"" : "");
+	server->clients[rank].state = PMI_BROKEN;
+	server->clients[rank].n = 0;
+	server->ops->broken(server->owner, rank, why);
+	note_lost(server, rank);
+}
+
+/* ---- barrier --------------------------------------------------------------------------------------------------------------- */
 
 static void do_barrier(struct pmi_server *server, unsigned int rank, const struct pmi_line *line)
 {
@@ -98,20 +118,6 @@ static void do_barrier(struct pmi_server *server, unsigned int rank, const struc
 		server->clients[i].is_in_barrier = false;
 		reply(server, i, "cmd=barrier_out\n");
 	}
-}
-
-static void note_lost(struct pmi_server *server, unsigned int rank)
-{
-	struct pmi_client *client = &server->clients[rank];
-
-	if (client->is_lost)
-		return;
-	client->is_lost = true;
-	server->n_lost++;
-	if (client->is_in_barrier)
-		server->n_in_barrier--;
-	client->is_in_barrier = false;
-	report_stuck(server);
 }
 
 /* ---- commands -------------------------------------------------------------------------------------------------------------- */
