@@ -120,6 +120,12 @@ static int works(const struct world_lab *lab, int pe, void *arg)
 		mine.attr.paths = SHMD_ALLOW_QUEUE;
 	}
 	world = world_lab_open_started(&mine, pe);
+	if (arg) {
+		struct shmd_pe_info info;
+
+		ASSERT_OK(shmd_pe_info(world, (pe + 1) % lab->n, &info));
+		ASSERT_EQ(info.path, SHMD_PATH_QUEUE);
+	}
 	room = zeroed_room(world);
 	pass_on(world, room, pe, lab->n);
 	count(world, room, pe, lab->n);
@@ -140,11 +146,12 @@ TEST_TIMEOUT(data_atomics_locks_and_waits_work_among_processes, 300)
 
 TEST_TIMEOUT(the_same_works_by_queues, 600)
 {
+	char all[] = "64", none[] = "0";
 	struct fixture_daemon daemon;
 
 	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
-	world_lab_run(&daemon, N_PES, works, "64");
-	world_lab_run(&daemon, N_PES, works, "0");
+	world_lab_run(&daemon, N_PES, works, all);
+	world_lab_run(&daemon, N_PES, works, none);
 	fixture_daemon_stop(&daemon);
 }
 
