@@ -228,6 +228,123 @@ SHMD_EXPORT int shmd_team_barrier(struct shmd_team *team);
 SHMD_EXPORT int shmd_barrier_all(struct shmd_world *world);
 SHMD_EXPORT int shmd_sync_all(struct shmd_world *world);
 
+/* ---- one-sided operations ------------------------------------------------------------------------------------------------------------ */
+
+/*
+ * dest of a put and source of a get are symmetric; pe is a PE of the context's team. put returns when the source may be changed, get
+ * when the data is there; the _nbi forms return at once, and shmd_quiet() waits for them.
+ */
+SHMD_EXPORT int shmd_put(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, int pe);
+SHMD_EXPORT int shmd_put_nbi(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, int pe);
+SHMD_EXPORT int shmd_get(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, int pe);
+SHMD_EXPORT int shmd_get_nbi(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, int pe);
+/* One value of 1, 2, 4 or 8 bytes. */
+SHMD_EXPORT int shmd_p(struct shmd_ctx *ctx, void *dest, uint64_t value, size_t bytes, int pe);
+SHMD_EXPORT int shmd_g(struct shmd_ctx *ctx, const void *source, size_t bytes, int pe, uint64_t *ret_value);
+
+/* n blocks of block_bytes, whose starts are so many bytes apart on each side. */
+struct shmd_stride {
+	size_t n, block_bytes;
+	size_t dest_stride_bytes, source_stride_bytes;
+};
+SHMD_EXPORT int shmd_put_strided(struct shmd_ctx *ctx, void *dest, const void *source, const struct shmd_stride *stride, int pe);
+SHMD_EXPORT int shmd_get_strided(struct shmd_ctx *ctx, void *dest, const void *source, const struct shmd_stride *stride, int pe);
+
+/* One of several puts: dest, source, bytes, pe. */
+struct shmd_put_item {
+	void *dest;
+	const void *source;
+	size_t bytes;
+	int pe;
+};
+/* n puts at once, announced together where they go by one queue. As put_nbi. */
+SHMD_EXPORT int shmd_put_batch_nbi(struct shmd_ctx *ctx, const struct shmd_put_item *items, size_t n);
+
+enum shmd_signal_op {
+	SHMD_SIGNAL_SET = 0,
+	SHMD_SIGNAL_ADD = 1,
+};
+/* A put, then the signal: a PE that sees the signal also sees the data. */
+SHMD_EXPORT int shmd_put_signal(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, uint64_t *signal, uint64_t value,
+				enum shmd_signal_op op, int pe);
+SHMD_EXPORT int shmd_put_signal_nbi(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, uint64_t *signal,
+				    uint64_t value, enum shmd_signal_op op, int pe);
+SHMD_EXPORT int shmd_signal(struct shmd_ctx *ctx, uint64_t *signal, uint64_t value, enum shmd_signal_op op, int pe);
+/* The caller's own copy. Never blocks. */
+SHMD_EXPORT uint64_t shmd_signal_fetch(const uint64_t *signal);
+
+enum shmd_atomic_op {
+	SHMD_ATOMIC_FETCH = 0,
+	SHMD_ATOMIC_ADD = 1,
+	SHMD_ATOMIC_AND = 2,
+	SHMD_ATOMIC_OR = 3,
+	SHMD_ATOMIC_XOR = 4,
+	SHMD_ATOMIC_SWAP = 5, /* shmd_atomic(): set */
+	SHMD_ATOMIC_COMPARE_SWAP = 6,
+	SHMD_ATOMIC_ADD_FLOAT = 7, /* bytes 4: a float, 8: a double, by its bits in `value` */
+};
+struct shmd_atomic {
+	enum shmd_atomic_op op;
+	uint32_t bytes; /* 4 or 8 */
+	uint64_t value;
+	uint64_t compare; /* COMPARE_SWAP */
+};
+/*
+ * Atomic with each other, from whatever PE and by whatever path, if all are made by these functions. shmd_atomic() returns when
+ * it is posted, shmd_atomic_fetch() with the former value (for which ret_old may be NULL).
+ */
+SHMD_EXPORT int shmd_atomic(struct shmd_ctx *ctx, void *dest, const struct shmd_atomic *atomic, int pe);
+SHMD_EXPORT int shmd_atomic_fetch(struct shmd_ctx *ctx, void *dest, const struct shmd_atomic *atomic, int pe, uint64_t *ret_old);
+
+/* ---- order and waiting ------------------------------------------------------------------------------------------------------------------ */
+
+/* Operations of this context before it take effect at each PE before those after it. */
+SHMD_EXPORT int shmd_fence(struct shmd_ctx *ctx);
+SHMD_EXPORT int shmd_fence_pe(struct shmd_ctx *ctx, int pe);
+/* All operations of this context are complete and visible. The first error of any of them since the last quiet. */
+SHMD_EXPORT int shmd_quiet(struct shmd_ctx *ctx);
+SHMD_EXPORT int shmd_quiet_pe(struct shmd_ctx *ctx, int pe);
+
+enum shmd_cmp {
+	SHMD_CMP_EQ = 0,
+	SHMD_CMP_NE = 1,
+	SHMD_CMP_GT = 2,
+	SHMD_CMP_GE = 3,
+	SHMD_CMP_LT = 4,
+	SHMD_CMP_LE = 5,
+};
+/* Added to enum shmd_cmp: words and values are signed. */
+#define SHMD_CMP_SIGNED 0x10
+/* Words of the caller's own copy, of 2, 4 or 8 bytes, and what they are compared with. */
+struct shmd_wait {
+	const void *words;
+	size_t n; /* words, one behind the other */
+	uint32_t bytes; /* of a word: 2, 4 or 8 */
+	uint32_t cmp; /* enum shmd_cmp, and SHMD_CMP_SIGNED */
+	const int *status; /* n of them: words whose status is not 0 are left out; NULL: none is */
+	uint64_t value; /* for all words */
+	const void *values; /* n of them instead of value, of `bytes` each; NULL: value */
+};
+/* One word: until `*word cmp value`. */
+SHMD_EXPORT int shmd_wait_until(struct shmd_ctx *ctx, const void *word, uint32_t bytes, uint32_t cmp, uint64_t value);
+SHMD_EXPORT int shmd_wait_until_all(struct shmd_ctx *ctx, const struct shmd_wait *wait);
+/* ret_index: one whose comparison holds; SIZE_MAX if n is 0 or all are left out. */
+SHMD_EXPORT int shmd_wait_until_any(struct shmd_ctx *ctx, const struct shmd_wait *wait, size_t *ret_index);
+/* ret_indexes: room for n; those that hold, at least one. */
+SHMD_EXPORT int shmd_wait_until_some(struct shmd_ctx *ctx, const struct shmd_wait *wait, size_t *ret_indexes, size_t *ret_n);
+/* Look once: 1 it holds, 0 it does not, or a negative errno. any and some: their outputs are written with 1 only. */
+SHMD_EXPORT int shmd_test(struct shmd_ctx *ctx, const void *word, uint32_t bytes, uint32_t cmp, uint64_t value);
+SHMD_EXPORT int shmd_test_all(struct shmd_ctx *ctx, const struct shmd_wait *wait);
+SHMD_EXPORT int shmd_test_any(struct shmd_ctx *ctx, const struct shmd_wait *wait, size_t *ret_index);
+SHMD_EXPORT int shmd_test_some(struct shmd_ctx *ctx, const struct shmd_wait *wait, size_t *ret_indexes, size_t *ret_n);
+
+/* A lock is a symmetric word of 8 bytes that is 0 at first. Its state is in the copy of PE 0; waiters are served in turn. */
+SHMD_EXPORT int shmd_lock(struct shmd_ctx *ctx, uint64_t *lock);
+/* 1 it is taken now, 0 another PE has it. */
+SHMD_EXPORT int shmd_lock_test(struct shmd_ctx *ctx, uint64_t *lock);
+/* Completes the operations of the context first. */
+SHMD_EXPORT int shmd_unlock(struct shmd_ctx *ctx, uint64_t *lock);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every one-sided operation does before and after the device function: is the context ours, and a status in words. */
+#ifndef SHMD_RMA_CHECK_H
+#define SHMD_RMA_CHECK_H
+
+#include <stdint.h>
+
+#include <shmd.h>
+#include <shmd/dev/pe.h>
+
+#include "libclient/runtime/world/ctx.h"
+#include "libclient/runtime/world/world.h"
+
+/*
+ * The process as it last asked for its number. It lies in a page that a forked child finds zeroed, so that an operation needs no
+ * system call to see that its world is the parent's.
+ */
+extern const int32_t *rma_process;
+
+/* -EINVAL, -ECHILD, and asks for the number of this process. */
+int rma_check_slow(const struct shmd_ctx *ctx) __attribute__((cold, noinline));
+
+static inline int rma_check(const struct shmd_ctx *ctx)
+{
+	if (__builtin_expect(ctx && __atomic_load_n(rma_process, __ATOMIC_RELAXED) == ctx->world->pid, 1))
+		return 0;
+	return rma_check_slow(ctx);
+}
+
+/* A status that is not SHMD_DEV_OK as an errno, with a sentence. pe: of the context; -1: none in particular. */
+int rma_fail(const struct shmd_ctx *ctx, int status, const char *what, int pe) __attribute__((cold, noinline));
+
+static inline int rma_result(const struct shmd_ctx *ctx, int status, const char *what, int pe)
+{
+	return __builtin_expect(status == SHMD_DEV_OK, 1) ? 0 : rma_fail(ctx, status, what, pe);
+}
+
+#endif
