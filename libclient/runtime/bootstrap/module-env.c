@@ -31,7 +31,8 @@ static int open_uid(const struct bootstrap_attr *attr, const char *args, uint64_
 
 static bool wants_env(const struct bootstrap_attr *attr)
 {
-	return attr->env("SHMD_RANK");
+	/* shmemctl run sets SHMD_RANK as well, and is a PMI-1 server. */
+	return attr->env("SHMD_RANK") && (attr->env("SHMD_UID") || attr->env("SHMD_UID_FILE") || !attr->env("PMI_FD"));
 }
 
 static int read_uid_file(const char *path, struct shmd_uid *ret)
