@@ -48,6 +48,7 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 #include "proto/base/show.h"
+#include "proto/base/thread.h"
 
 /* Without anything done for so long, or after all that time, it is left to the kernel: before the service manager's patience ends. */
 #define FINISH_NSEC (30 * NSEC_PER_SEC)
@@ -594,6 +595,8 @@ int daemon_new(struct settings *settings, const struct settings_source *source, 
 	/* If RLIMIT_FSIZE forbids a larger memfd, the call fails with -EFBIG; the signal is not needed. */
 	signal(SIGXFSZ, SIG_IGN);
 	user_pools_bound_malloc();
+	/* Before any other thread or process: all of them have somebody who waits for an answer. */
+	thread_take_short_turns();
 	daemon->max_fds = settings_apply_fd_limit(settings);
 	for (unsigned int i = 0; i < sizeof(births) / sizeof(births[0]) && r == 0; i++)
 		r = births[i](daemon);

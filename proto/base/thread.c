@@ -2,13 +2,17 @@
 #include "proto/base/thread.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "proto/base/cleanup.h"
 
+#define TURN_NSEC 100000u /* the least that the kernel takes */
 #define NAME_BYTES 16 /* with its end, as the kernel keeps it */
 
 static void set_name(pthread_t thread, const char *name)
@@ -55,4 +59,23 @@ bool thread_is_uninterruptible(pid_t tid)
 	text[n] = 0;
 	behind_name = strrchr(text, ')');
 	return behind_name && strncmp(behind_name, ") D", 3) == 0;
+}
+
+/* As the kernel has it; the C library has none before 2.41. */
+struct sched_words {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime_nsec, deadline_nsec, period_nsec;
+};
+
+void thread_take_short_turns(void)
+{
+	struct sched_words words = {.size = sizeof(words)};
+
+	if (syscall(SYS_sched_getattr, 0, &words, sizeof(words), 0) < 0 || words.policy != SCHED_OTHER)
+		return;
+	words.runtime_nsec = TURN_NSEC;
+	syscall(SYS_sched_setattr, 0, &words, 0);
 }

@@ -20,4 +20,10 @@ int thread_start(pthread_t *ret_thread, size_t stack_bytes, const char *name, vo
 /* Does this thread of ours sleep in the kernel so that no signal wakes it? Waits for nobody. False: unknown, too. */
 bool thread_is_uninterruptible(pid_t tid);
 
+/*
+ * The calling thread, and threads and processes that it starts, run for a tenth of a millisecond at a time, and sooner for that where
+ * others want the CPU: Linux 6.12 and later. Their share of the CPU stays as it is. Where the kernel cannot, nothing changes.
+ */
+void thread_take_short_turns(void);
+
 #endif

@@ -3,7 +3,9 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -120,4 +122,36 @@ TEST(a_thread_that_no_signal_wakes_is_seen_and_others_are_not_taken_for_one)
 	ASSERT_OK(kill(pid, SIGKILL));
 	ASSERT_EQ(pthread_join(thread, NULL), 0);
 	ASSERT(!thread_is_uninterruptible(maker_tid));
+}
+
+/* How long a thread runs at a time, as the kernel has it. 0: the kernel does not say. */
+static uint64_t turn_nsec(void)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags, nice_and_priority, runtime_nsec, deadline_nsec, period_nsec;
+	} words = {.size = sizeof(words)};
+
+	ASSERT_OK(syscall(SYS_sched_getattr, 0, &words, sizeof(words), 0));
+	return words.runtime_nsec;
+}
+
+static void *look_at_turn(void *arg)
+{
+	*(uint64_t *)arg = turn_nsec();
+	return NULL;
+}
+
+TEST(short_turns_are_those_of_threads_that_it_starts_too)
+{
+	pthread_t thread;
+	uint64_t nsec = 0;
+
+	if (turn_nsec() == 0)
+		test_skip("this kernel has no turns of a thread's own");
+	thread_take_short_turns();
+	ASSERT_EQ(turn_nsec(), 100000u);
+	ASSERT_OK(thread_start(&thread, 0, NULL, look_at_turn, &nsec));
+	ASSERT_EQ(pthread_join(thread, NULL), 0);
+	ASSERT_EQ(nsec, 100000u);
 }
