@@ -152,7 +152,8 @@ SHMD_EXPORT int shmd_world_forgive(struct shmd_world *world);
  *
  * bytes	0: succeeds with NULL
  * ret_ptr	out: 16-byte aligned or better, valid until shmd_free()
- * Errors	-ENOMEM the heap is full on one PE at least, so no PE has the memory; -EINVAL the PEs pass different arguments
+ * Errors	-ENOMEM the heap is full on one PE at least, so no PE has the memory; -EINVAL the PEs pass different arguments. After
+ *		-ETIMEDOUT or -EHOSTDOWN all later collective calls on the heap fail alike: the others may have the memory
  */
 SHMD_EXPORT int shmd_malloc(struct shmd_world *world, size_t bytes, uint32_t hints, void **ret_ptr);
 SHMD_EXPORT int shmd_calloc(struct shmd_world *world, size_t n, size_t bytes, uint32_t hints, void **ret_ptr);

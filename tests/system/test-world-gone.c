@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -134,6 +135,46 @@ TEST_TIMEOUT(a_pe_that_is_killed_at_any_moment_leaves_a_status_to_all_and_nothin
 	}
 	assert_nothing_left(&daemon);
 	fixture_daemon_stop(&daemon);
+}
+
+/* ---- time limits */
+
+static int comes_late(const struct world_lab *lab, int pe, void *arg)
+{
+	struct world_lab mine = *lab;
+	int *is_refused = arg;
+	struct shmd_world *world;
+	void *memory;
+
+	mine.attr.timeout_nsec = pe == 0 ? 100 * NSEC_PER_MSEC : 0;
+	world = world_lab_open_started(&mine, pe);
+	if (pe == 0) {
+		ASSERT_ERR(shmd_malloc(world, 100, 0, &memory), ETIMEDOUT);
+		ASSERT_ERR(shmd_malloc(world, 200, 0, &memory), ETIMEDOUT);
+		ASSERT(strstr(shmd_error_text(), "an earlier collective call"));
+		ASSERT_ERR(shmd_realloc(world, NULL, 200, &memory), ETIMEDOUT);
+		__atomic_store_n(is_refused, 1, __ATOMIC_RELEASE);
+	} else {
+		while (!__atomic_load_n(is_refused, __ATOMIC_ACQUIRE))
+			usleep(1000);
+		/* PE 0 had come. */
+		world_lab_must(shmd_malloc(world, 100, 0, &memory), "malloc");
+	}
+	world_lab_close(world);
+	return 0;
+}
+
+/* PE 1 has allocated by the record of a call that failed on PE 0, so PE 0 must not allocate by another one. */
+TEST_TIMEOUT(a_heap_is_lost_to_a_pe_whose_call_has_failed_half_way, 120)
+{
+	int *is_refused = mmap(NULL, sizeof(*is_refused), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct fixture_daemon daemon;
+
+	ASSERT(is_refused != MAP_FAILED);
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 2, comes_late, is_refused);
+	fixture_daemon_stop(&daemon);
+	ASSERT_OK(munmap(is_refused, sizeof(*is_refused)));
 }
 
 /* ---- daemons */

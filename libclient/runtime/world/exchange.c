@@ -56,8 +56,9 @@ int world_exchange_write(struct shmd_world *world, const void *mine, size_t byte
 
 	memcpy(world_heap_at(&world->pes[world->rank], slot_offset(heap->n_exchanges)), mine, bytes);
 	r = team_sync(world->builtin[WORLD_TEAM_ALL]);
-	/* A sync that failed is resumed by the next exchange, which has the same slot then. */
-	if (!r)
+	if (r < 0)
+		heap->lost = r;
+	else
 		heap->n_exchanges++;
 	return r;
 }
@@ -67,10 +68,15 @@ int world_exchange_read(struct shmd_world *world, int pe, void *buffer, size_t b
 	uint64_t offset = slot_offset(world->heap->n_exchanges - 1);
 	const uint8_t *own = world_heap_at(&world->pes[world->rank], offset), *mapped = world_heap_at(&world->pes[pe], offset);
 
+	int r;
+
 	*ret_at = mapped ? mapped : buffer;
 	if (mapped)
 		return 0;
-	return world_status_error(world, shmd_dev_get(&world->ctx->dev, buffer, own, bytes, (uint32_t)pe), "reading what a PE passes to all", pe);
+	r = world_status_error(world, shmd_dev_get(&world->ctx->dev, buffer, own, bytes, (uint32_t)pe), "reading what a PE passes to all", pe);
+	if (r < 0)
+		world->heap->lost = r;
+	return r;
 }
 
 static int exchange(struct shmd_world *world, const void *mine, void *all, size_t bytes)

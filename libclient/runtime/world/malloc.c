@@ -6,6 +6,9 @@
  * order of the PEs, and then the call, so that all allocators stay equal. If the records differ, no allocator runs the call. The
  * exchange of records is the barrier that the call ends with, unless memory is filled after it.
  *
+ * After an exchange that failed here the others may have gone on, with records that this PE cannot write a second time. So the heap then
+ * refuses all collective calls (heap->lost).
+ *
  * heap->lock is held around the allocator only, so that a free never waits for a PE.
  */
 #include <errno.h>
@@ -89,7 +92,12 @@ static int read_record(struct shmd_world *world, int pe, struct heap_record *ret
 	const void *at = NULL;
 	int r = world_exchange_read(world, pe, &copy, sizeof(copy), &at);
 
-	return r < 0 ? r : heap_record_read(at, (uint32_t)pe, ret_record);
+	if (r < 0)
+		return r;
+	r = heap_record_read(at, (uint32_t)pe, ret_record);
+	if (r < 0)
+		world->heap->lost = r;
+	return r;
 }
 
 /* The frees count whatever becomes of the call. */
@@ -193,16 +201,27 @@ static int complete(struct shmd_world *world)
 
 static int collective(struct job *job)
 {
-	int r = complete(job->world);
+	struct world_heap *heap = job->world->heap;
+	int r;
 
+	if (heap->lost)
+		return shmd_error_set(heap->lost, "an earlier collective call on the heap failed here half way, and other PEs may have "
+						  "gone on: close the world");
+	r = complete(job->world);
 	job->call.step = HEAP_STEP_ENTER;
-	job->call.number = job->world->heap->n_calls;
+	job->call.number = heap->n_calls++;
 	if (r < 0)
 		job->call.status = r;
-	r = carry_out(job);
-	/* A call that did not meet all PEs is made again with the same number. */
-	if (r != -ETIMEDOUT && r != -EHOSTDOWN)
-		job->world->heap->n_calls++;
+	return carry_out(job);
+}
+
+/* The sync of a call that fills memory. No PE allocates before it has passed. */
+static int finish(struct shmd_world *world)
+{
+	int r = team_sync(world->builtin[WORLD_TEAM_ALL]);
+
+	if (r < 0)
+		world->heap->lost = r;
 	return r;
 }
 
@@ -221,7 +240,7 @@ static int allocate(struct shmd_world *world, struct heap_call call, uint64_t fi
 	r = collective(&job);
 	if (!r && fill) {
 		memset(address_of(world, job.offset), 0, fill);
-		r = team_sync(world->builtin[WORLD_TEAM_ALL]);
+		r = finish(world);
 	}
 	pthread_mutex_unlock(&world->lock);
 	if (!r)
@@ -271,7 +290,7 @@ static int move(struct shmd_world *world, uint64_t from, uint64_t to, uint64_t b
 	if (to == from || from == HEAP_NONE || to == HEAP_NONE)
 		return 0;
 	memmove(address_of(world, to), address_of(world, from), bytes);
-	return team_sync(world->builtin[WORLD_TEAM_ALL]);
+	return finish(world);
 }
 
 static int reallocate(struct shmd_world *world, void *ptr, size_t bytes, void **ret_ptr)

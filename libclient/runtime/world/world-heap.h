@@ -52,6 +52,7 @@ struct world_heap {
 	struct heap_record *records; /* room for those of all PEs (heap-agree.h) */
 	uint64_t n_exchanges; /* through the heap */
 	uint64_t n_calls; /* collective calls on the heap */
+	int lost; /* the error of an exchange that failed here: the PEs may differ from then on; else 0 */
 };
 
 /* Collective: the ranges, and chunk 0 with `bytes` or more behind the internal area. All PEs pass the same. */
