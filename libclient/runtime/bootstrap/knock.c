@@ -153,6 +153,7 @@ int knock(const struct knock *knock, struct wire_reply *ret)
 	unsigned int n = knock->n_addresses * knock->n_ports;
 	union address to = knock->addresses[0];
 	uint64_t pause = FIRST_PAUSE_NSEC;
+	int err = 0;
 
 	for (unsigned int i = 0;; i++) {
 		unsigned int port;
@@ -167,8 +168,11 @@ int knock(const struct knock *knock, struct wire_reply *ret)
 		fd = try_address(knock, &to, ret);
 		if (fd >= 0)
 			return fd;
+		/* The time limit may end a try; the reason of the tries before it says more. */
+		if (fd != -ETIMEDOUT || !err)
+			err = fd;
 		if (nsec_now() >= knock->deadline)
-			return give_up(knock, &to, fd);
+			return give_up(knock, &to, err);
 		if (i % n == n - 1) {
 			pause_until(sooner(knock->deadline, pause));
 			pause = pause < LAST_PAUSE_NSEC / 2 ? pause * 2 : LAST_PAUSE_NSEC;

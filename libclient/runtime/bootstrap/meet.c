@@ -42,7 +42,8 @@ int bootstrap_uid_make(const struct bootstrap_attr *attr, struct shmd_uid *ret)
 
 	if (n < 0)
 		return n;
-	parts.n_addresses = (unsigned int)n;
+	/* Rank 0 listens at one loopback address; another one in the id would refuse the ranks. */
+	parts.n_addresses = is_loopback(&parts.addresses[0]) ? 1 : (unsigned int)n;
 	if (getrandom(parts.secret, sizeof(parts.secret), 0) != sizeof(parts.secret))
 		return shmd_error_set(-EIO, "the kernel has no random numbers for a secret");
 	fd = listen_for(&parts, attr->family, &parts.port);
