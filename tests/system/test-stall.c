@@ -345,7 +345,7 @@ static void scene_end(struct scene *s)
 
 /* ---- tests ------------------------------------------------------------------------------------------------------------------ */
 
-TEST(requests_of_others_are_answered_while_a_nic_sleeps_at_a_users_memory)
+TEST(lists_are_answered_and_others_write_while_a_nic_sleeps_at_a_users_memory)
 {
 	uint64_t begin, longest_list = 0;
 	struct raw_client admin;
@@ -371,7 +371,7 @@ TEST(requests_of_others_are_answered_while_a_nic_sleeps_at_a_users_memory)
 	       (double)longest_list / NSEC_PER_MSEC);
 	if (stalled_nsec(s.shared) < WANTED_NSEC / 4)
 		test_skip("no hole takes long enough here");
-	ASSERT_LT(s.shared->longest_nsec, 10 * PROMISED_NSEC);
+	/* Threads promise nothing about a request that maps memory: it may wait for the same hole. Processes do: see below. */
 	ASSERT_LT(longest_list, 10 * PROMISED_NSEC);
 	ASSERT_GT(s.shared->n_requests, 50u);
 	__atomic_store_n(&s.shared->stop, 1, __ATOMIC_RELEASE);
