@@ -199,7 +199,8 @@ struct shmd_dev_team {
 
 	/* mutable, by one caller at a time: collective calls of one team do not overlap on one PE */
 	uint64_t n_syncs; /* complete on this PE; the next one has the number behind it */
-	uint8_t reserved1[56];
+	uint64_t n_begun; /* n_syncs, or one more after a sync that failed here */
+	uint8_t reserved1[48];
 };
 SHMD_PIN_SIZE(struct shmd_dev_team, 128);
 SHMD_PIN_OFFSET(struct shmd_dev_team, scratch_offset, 16);

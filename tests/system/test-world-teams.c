@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <shmd/dev/pe.h>
+
 #include "tests/lib/test.h"
 #include "tests/system/world-lab.h"
 
@@ -53,6 +55,55 @@ TEST_TIMEOUT(every_world_has_three_teams, 120)
 	fixture_daemon_start(&daemon, NULL);
 	world_lab_run(&daemon, 1, has_teams, NULL);
 	world_lab_run(&daemon, 5, has_teams, NULL);
+	fixture_daemon_stop(&daemon);
+}
+
+/* PE 0 gives up a sync that the others then complete. */
+static void fail_one_sync(struct shmd_world *world, struct shmd_team *team, uint64_t *gave_up, int pe)
+{
+	struct shmd_ctx *ctx = shmd_world_ctx(world);
+
+	if (pe == 0) {
+		struct shmd_dev_mode mode = shmd_dev_ctx_mode(shmd_ctx_dev(ctx), SHMD_DEV_THREAD);
+
+		mode.timeout_nsec = 0;
+		ASSERT_EQ(shmd_dev_team_sync_as(shmd_ctx_dev(ctx), shmd_team_dev(team), mode), SHMD_DEV_TIMEOUT);
+		for (int i = 1; i < shmd_n_pes(world); i++)
+			world_lab_must(shmd_p(ctx, gave_up, 1, sizeof(*gave_up), i), "p");
+		return;
+	}
+	world_lab_must(shmd_wait_until(ctx, gave_up, sizeof(*gave_up), SHMD_CMP_EQ, 1), "wait");
+	world_lab_must(shmd_team_sync(team), "sync");
+}
+
+static int goes_on_after_a_failed_sync(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = world_lab_open_started(lab, pe);
+	struct shmd_team *all = shmd_team_world(world), *child;
+	uint64_t *words = zeroed_words(world, 8);
+
+	(void)arg;
+	fail_one_sync(world, all, &words[0], pe);
+	count_members(all, zeroed_words(world, 1), lab->n);
+	fail_one_sync(world, all, &words[1], pe);
+	world_lab_must(shmd_team_split_strided(all, 0, 1, lab->n, &child), "split");
+	count_members(child, &words[2], lab->n);
+	fail_one_sync(world, child, &words[3], pe);
+	world_lab_must(shmd_team_destroy(child), "destroy");
+	/* The id and its scratch serve again. */
+	world_lab_must(shmd_team_split_strided(all, 0, 1, lab->n, &child), "split");
+	count_members(child, &words[4], lab->n);
+	world_lab_must(shmd_team_destroy(child), "destroy");
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(sync_that_failed_on_one_pe_is_made_up_before_the_next_collective_call, 120)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 3, goes_on_after_a_failed_sync, NULL);
 	fixture_daemon_stop(&daemon);
 }
 

@@ -197,6 +197,7 @@ SHMDI_FN int shmdi_sync_one(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team
 	uint32_t round;
 	int rc;
 
+	team->n_begun = number;
 	for (round = 0; (1ull << round) < n; round++) {
 		rc = shmdi_sync_round(ctx, team, round, number, mode);
 		if (SHMDI_UNLIKELY(rc))

@@ -50,18 +50,27 @@ static uint64_t board_offset(const struct shmd_team *team)
 	return WORLD_BOARDS_OFFSET + team->dev.id * (uint64_t)WORLD_BOARD_BYTES + (team->n_boards & 1) * sizeof(struct board_entry);
 }
 
+/* The others may have read this PE's entry, so what it offered cannot be taken back. */
+static int parent_lost(struct shmd_team *parent, int r)
+{
+	if (r < 0)
+		parent->lost = r;
+	return r;
+}
+
 static int write_entry(struct split *split, const struct board_entry *mine)
 {
 	struct shmd_team *parent = split->parent;
 	struct shmd_world *world = parent->world;
-	int r;
+	int r = team_finish_sync(parent);
 
+	if (r < 0)
+		return r;
 	memcpy(world_heap_at(&world->pes[world->rank], board_offset(parent)), mine, sizeof(*mine));
 	r = team_sync(parent);
-	/* A sync that failed is resumed by the next call, with the same entry. */
 	if (!r)
 		parent->n_boards++;
-	return r;
+	return parent_lost(parent, r);
 }
 
 static int pass_entries(struct split *split, const struct board_entry *mine)
@@ -70,7 +79,7 @@ static int pass_entries(struct split *split, const struct board_entry *mine)
 	int r = write_entry(split, mine);
 
 	for (int i = 0; !r && i < (int)split->parent->dev.n_pes; i++)
-		r = read_board(split, i, offset);
+		r = parent_lost(split->parent, read_board(split, i, offset));
 	return r;
 }
 
@@ -126,7 +135,8 @@ static int agree(struct split *split)
 
 		r = pass_entries(split, &mine);
 		if (r < 0) {
-			give_back(split, &mine.offer);
+			if (!split->parent->lost)
+				give_back(split, &mine.offer);
 			return r;
 		}
 		r = settle(split, &mine.offer);
@@ -187,8 +197,11 @@ static int split_color(struct shmd_team *parent, int color, int key, struct shmd
 {
 	_cleanup_free_ struct board_entry *entries = calloc(parent->dev.n_pes, sizeof(*entries));
 	struct split split = {.parent = parent, .color = color, .key = key, .entries = entries};
-	int r = team_alloc(parent->world, (int)parent->dev.n_pes, &split.child);
+	int r;
 
+	if (parent->lost)
+		return shmd_error_set(parent->lost, "an earlier split of this team failed here half way, so its PEs may disagree about ids");
+	r = team_alloc(parent->world, (int)parent->dev.n_pes, &split.child);
 	if (r < 0 || !entries) {
 		team_free(split.child);
 		return refuse(parent, r ? r : shmd_error_set(-ENOMEM, "no memory for a team of %u PEs", parent->dev.n_pes));

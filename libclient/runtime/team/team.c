@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Teams: those that every world has, their members, sync and barrier, their end. split.c and meet.c make new ones.
+ * Teams: those that every world has, their members, sync and barrier, their end. split.c makes new ones.
  *
  * The list of a world's teams is under its lock of tables; all else of a team is constant but for what syncs count.
  */
@@ -222,6 +222,11 @@ int team_sync(struct shmd_team *team)
 	return world_status_error(team->world, shmd_dev_team_sync(&team->world->ctx->dev, &team->dev), "waiting for all PEs of a team", -1);
 }
 
+int team_finish_sync(struct shmd_team *team)
+{
+	return team->dev.n_begun == team->dev.n_syncs ? 0 : team_sync(team);
+}
+
 int shmd_team_sync(struct shmd_team *team)
 {
 	int r = team_check(team);
@@ -260,7 +265,9 @@ int shmd_team_destroy(struct shmd_team *team)
 	r = team_check(team);
 	if (r < 0 || team->dev.id < WORLD_N_BUILTIN)
 		return r;
-	r = team_sync(team);
+	r = team_finish_sync(team);
+	if (!r)
+		r = team_sync(team);
 	/* Whoever did not come may still write to the scratch, so its id stays in use. */
 	if (!r)
 		release_id(team);

@@ -19,6 +19,7 @@ struct shmd_team {
 	struct shmd_world *world;
 	uint32_t *members; /* PEs of the world; NULL: all of them */
 	uint64_t n_boards; /* entries written to the board so far */
+	int lost; /* -errno: passing entries failed here, so members may disagree about ids */
 	struct shmd_team *prev, *next; /* of the world */
 };
 
@@ -26,6 +27,11 @@ struct shmd_team {
 int team_check(const struct shmd_team *team);
 /* A sync by the default context, its failure as an errno with a sentence. */
 int team_sync(struct shmd_team *team);
+/*
+ * A sync that failed here may have completed for the others. Before anything is passed with the next one it is waited for again, or the
+ * members would be one sync apart.
+ */
+int team_finish_sync(struct shmd_team *team);
 static inline int team_pe(const struct shmd_team *team, int i)
 {
 	return team->members ? (int)team->members[i] : i;

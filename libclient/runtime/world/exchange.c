@@ -52,8 +52,10 @@ static uint64_t slot_offset(uint64_t number)
 int world_exchange_write(struct shmd_world *world, const void *mine, size_t bytes)
 {
 	struct world_heap *heap = world->heap;
-	int r;
+	int r = team_finish_sync(world->builtin[WORLD_TEAM_ALL]);
 
+	if (r < 0)
+		return r;
 	memcpy(world_heap_at(&world->pes[world->rank], slot_offset(heap->n_exchanges)), mine, bytes);
 	r = team_sync(world->builtin[WORLD_TEAM_ALL]);
 	if (r < 0)
