@@ -344,6 +344,8 @@ def check_mpich(cases, lab, program):
 
 
 def main():
+    # A run under nohup passes on that this is ignored, and then it ends no PE.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     cases, lab = Cases(), Lab(sys.argv[1], sys.argv[2])
     for check in (check_environment, check_bind, check_usage, check_output, check_files, check_backpressure, check_input, check_terminal,
                   check_signals, check_stop, check_failures, check_leftovers, check_pmi):

@@ -201,13 +201,15 @@ int connect_begin(const union address *to, const union address *local)
 
 void socket_tune(int fd)
 {
-	int on = 1, idle_sec = 10, interval_sec = 5, probes = 3;
+	int on = 1, idle_sec = 10, interval_sec = 5, probes = 3, unanswered_msec = 25000;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_sec, sizeof(idle_sec));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_sec, sizeof(interval_sec));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+	/* The kernel sends no probes while data waits for its acknowledgement, and would then try for a quarter of an hour. */
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_msec, sizeof(unanswered_msec));
 }
 
 const char *address_text(const union address *address, char text[ADDRESS_TEXT_BYTES])

@@ -126,7 +126,8 @@ bool join_answer(struct join *join, const struct gate_visit *visit, struct wire_
 	if (!check_kin(join, hello, ret_error, job_text))
 		return refuse(reply, *ret_error, job_text);
 	guest = &join->guests[hello->rank];
-	if (guest->came && !is_known(guest, hello))
+	/* Rank 0 is here, and has no instance to be known by. */
+	if (guest->came && (!hello->rank || !is_known(guest, hello)))
 		return refuse_duplicate(join, visit, reply);
 	if (!guest->came) {
 		*guest = (struct guest){.came = true, .place = join->n, .address = visit->from};

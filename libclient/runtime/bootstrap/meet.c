@@ -131,6 +131,14 @@ static int check_welcome(const struct wire_reply *reply)
 	return reply->error ? shmd_error_set(reply->error, "%s", reply->text) : 0;
 }
 
+/* The numbers index tables of all ranks. */
+static int check_place(const struct wire_reply *reply, unsigned int size)
+{
+	if (reply->place && reply->place < size && reply->parent < size)
+		return 0;
+	return shmd_error_set(-EPROTO, "rank 0 gives place %u below rank %u in a job of %u ranks", reply->place, reply->parent, size);
+}
+
 /* Returns the connection to the parent and the place in the tree. */
 static int find_parent(struct knock *how, struct wire_reply *reply)
 {
@@ -139,6 +147,8 @@ static int find_parent(struct knock *how, struct wire_reply *reply)
 	char who[32];
 	int err = fd < 0 ? fd : check_welcome(reply);
 
+	if (!err)
+		err = check_place(reply, how->hello.size);
 	if (err || !reply->parent)
 		return err ? err : take_fd(&fd);
 	snprintf(who, sizeof(who), "rank %u", reply->parent);

@@ -349,8 +349,11 @@ static void release(struct tree *tree)
 	if (tree->has_result)
 		free(tree->result.body);
 	safe_close(tree->wake);
-	pthread_mutex_destroy(&tree->lock);
-	pthread_cond_destroy(&tree->changed);
+	/* A forked child has copies that threads of its parent may seem to use. */
+	if (tree->pid == getpid()) {
+		pthread_mutex_destroy(&tree->lock);
+		pthread_cond_destroy(&tree->changed);
+	}
 	free(tree);
 }
 

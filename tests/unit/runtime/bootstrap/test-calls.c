@@ -3,6 +3,7 @@
 #include "tests/lib/test.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,6 +224,18 @@ TEST_TIMEOUT(calls_after_a_rank_has_closed_fail_and_name_it, 60)
 	}
 }
 
+static void barrier_when_told(struct job *job, int rank)
+{
+	const int *go = job->arg;
+	struct shmd_bootstrap b;
+	char byte;
+
+	job_must_open(job, rank, &b);
+	ASSERT_EQ(read(go[0], &byte, 1), 1);
+	ASSERT_OK(b.ops->barrier(&b));
+	b.ops->close(&b);
+}
+
 TEST(a_forked_child_has_no_bootstrap)
 {
 	struct shmd_bootstrap b;
@@ -242,4 +255,41 @@ TEST(a_forked_child_has_no_bootstrap)
 	job_wait(&child, 0, 0, 0);
 	b.ops->close(&b);
 	job_wait(pids, 1, 1, 0);
+}
+
+static void *wait_in_barrier(void *arg)
+{
+	struct shmd_bootstrap *b = arg;
+
+	ASSERT_OK(b->ops->barrier(b));
+	return NULL;
+}
+
+TEST_TIMEOUT(a_child_that_is_forked_during_a_call_closes_its_copy, 60)
+{
+	struct shmd_bootstrap b;
+	pid_t pids[2], child;
+	pthread_t thread;
+	struct job job;
+	int go[2];
+
+	ASSERT_OK(pipe(go));
+	job_init(&job, 2, barrier_when_told);
+	job.arg = go;
+	job_fork(&job, pids, 1, 1);
+	job_must_open(&job, 0, &b);
+	ASSERT_EQ(pthread_create(&thread, NULL, wait_in_barrier, &b), 0);
+	usleep(100000);
+	child = fork();
+	if (!child) {
+		b.ops->close(&b);
+		_exit(0);
+	}
+	job_wait(&child, 0, 0, 0);
+	ASSERT_EQ(write(go[1], "x", 1), 1);
+	ASSERT_EQ(pthread_join(thread, NULL), 0);
+	b.ops->close(&b);
+	job_wait(pids, 1, 1, 0);
+	close(go[0]);
+	close(go[1]);
 }

@@ -208,6 +208,21 @@ TEST(ranks_get_places_in_the_order_they_come_and_parents_that_came_before)
 	join_free(join);
 }
 
+TEST(a_second_rank_0_is_refused_whatever_it_says_of_itself)
+{
+	struct gate_visit visit = visit_of(0, "");
+	struct wire_reply reply = {0};
+	char text[WIRE_TEXT_BYTES];
+	struct join *join;
+	int error;
+
+	ASSERT_OK(join_new(20, "0.1.0", &join));
+	ASSERT(!join_answer(join, &visit, &reply, &error, text));
+	ASSERT_EQ(reply.error, -EEXIST);
+	ASSERT_EQ(error, 0);
+	join_free(join);
+}
+
 TEST(a_tree_has_each_place_once)
 {
 	for (unsigned int size = 1; size < 200; size++) {
