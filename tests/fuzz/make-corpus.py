@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the seeds of fuzz-wqe, fuzz-engine, fuzz-packet, fuzz-pmi, fuzz-config and fuzz-state: make-corpus.py tests/fuzz/corpus
+"""Writes the seeds of fuzz-wqe, fuzz-engine, fuzz-packet, fuzz-pmi, fuzz-config, fuzz-state and fuzz-bootstrap: make-corpus.py tests/fuzz/corpus
 
 Seeds have names that say what they are; what fuzzers found has other names, and is left alone.
 """
@@ -571,11 +571,44 @@ def pmi_seeds():
         yield f"fields-{n}", pmi((0, init + "cmd=get" + "".join(f" f{i}=1" for i in range(n)) + "\n"))
 
 
+def bootstrap_seeds():
+    """The first byte chooses the parser; tests/fuzz/fuzz-bootstrap.c has them in this order."""
+    hello = struct.pack("<IIIIH", 1, 3, 5, 0, 4711) + b"0.1.0".ljust(16, b"\0") + b"instance".ljust(16, b"\0") + b"nonce".ljust(18, b"\0")
+    yield "hello", b"\0" + hello
+    yield "hello-rank-beyond-size", b"\0" + struct.pack("<IIII", 2, 5, 5, 0)
+    yield "hello-version-of-control-characters", b"\0" + struct.pack("<IIIIH", 1, 0, 1, 0, 1) + b"\x01" * 16
+    yield "challenge", b"\0SHMc" + struct.pack("<I", 1) + bytes(16)
+    yield "raw-hello", b"\0SHMh" + struct.pack("<IIIII", 1, 1, 3, 5, 0) + bytes(104)
+    four = struct.pack("<iIIHH", 0, 9, 1, 2, 80 << 8) + bytes((127, 0, 0, 1)) + bytes(20)
+    six = struct.pack("<iIIHH", -17, 9, 0, 10, 80 << 8) + bytes(4) + bytes(15) + b"\1" + bytes(4)
+    yield "reply", b"\1" + four
+    yield "refusal", b"\1" + six + b"a sentence"
+    yield "reply-with-endless-text", b"\1" + four + b"x" * 400
+    yield "raw-reply", b"\1SHMr" + struct.pack("<I", 1) + bytes(376)
+    uid = b"shu1" + b"s" * 16 + bytes((0, 2)) + struct.pack(">HB", 4711, 8) + bytes((4, 127, 0, 0, 1)) + bytes(12) + b"\6" + bytes(15) + b"\1"
+    yield "id", b"\2" + uid
+    yield "id-of-too-many-addresses", b"\2" + uid[:21] + b"\7" + uid[22:]
+    yield "id-of-an-unknown-family", b"\2" + uid[:25] + b"\5" + uid[26:]
+    yield "id-of-ports-beyond-the-last", b"\2" + uid[:22] + b"\xff\xff\x10" + uid[25:]
+    yield "id-as-text", b"\3shmd-" + uid.hex().encode() + b"\n"
+    yield "text-with-other-letters", b"\3shmd-" + uid.hex().upper().encode()
+    yield "text-too-long", b"\3shmd-" + uid.hex().encode() + b"0" * 400
+    yield "pmi-1", b"\4cmd=get_result rc=0 msg=success value=abcdefgh\n"
+    yield "pmi-2", b"\4    42cmd=kvs-get-response;flag=TRUE;value=abc;rc=0;"
+    yield "pmi-value-too-long", b"\4cmd=x value=" + b"y" * 100
+    frame = struct.pack("<BBHIQII", 1, 1, 0, 3, 7, 4, 4) + b"abcd"
+    yield "frames", b"\5" + frame + struct.pack("<BBHIQII", 7, 0, 0, 2, 0, 0, 0)
+    yield "frame-cut-short", b"\5" + frame[:-2]
+    yield "frame-of-a-strange-rank", b"\5" + struct.pack("<BBHIQII", 1, 1, 0, 5, 7, 4, 4)
+    yield "frame-of-a-strange-type", b"\5" + struct.pack("<BBHIQII", 99, 1, 0, 1, 7, 4, 4)
+    yield "frame-of-4-gib", b"\5" + struct.pack("<BBHIQII", 1, 1, 0, 1, 7, 4, 0xffffffff)
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     for folder, seeds in (("wqe", wqe_seeds), ("wqe", layout_seeds), ("engine", engine_seeds), ("engine", window_seeds), ("engine", indirect_seeds),
                           ("engine", unreliable_seeds), ("engine", stream_seeds), ("engine", xrc_seeds), ("engine", ledger_seeds), ("packet", packet_seeds), ("pmi", pmi_seeds),
-                          ("config", config_seeds), ("state", state_seeds)):
+                          ("config", config_seeds), ("state", state_seeds), ("bootstrap", bootstrap_seeds)):
         (root / folder).mkdir(parents=True, exist_ok=True)
         for name, data in seeds():
             (root / folder / name).write_bytes(data)

@@ -21,6 +21,10 @@ int pmi_value(const char *reply, char separator, const char *name, char *value, 
 		size_t word = strcspn(reply, ends);
 
 		if (word > n && !strncmp(reply, name, n) && reply[n] == '=') {
+#ifdef FUZZ_PLANT
+			if (PLANTED("bootstrap"))
+				bytes++;
+#endif
 			if (word - n > bytes)
 				return -EMSGSIZE;
 			memcpy(value, reply + n + 1, word - n - 1);
