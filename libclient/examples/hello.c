@@ -7,7 +7,7 @@
  *	cc hello.c -o hello $(pkg-config --cflags --libs shmemclient)
  *	shmemctl run -n 4 ./hello
  *
- * shmd_malloc() returns memory that all PEs have, and shmd_ptr() the address of another PE's copy.
+ * shmd_malloc() returns memory that all PEs have. Its address names the copies of the other PEs too: shmd_p() writes to one of them.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -17,14 +17,13 @@
 static int greet(struct shmd_world *world)
 {
 	int me = shmd_my_pe(world), n = shmd_n_pes(world);
-	int64_t *from, *theirs;
+	int64_t *from;
 
 	if (shmd_malloc(world, sizeof(*from), 0, (void **)&from) < 0)
 		return -1;
-	theirs = shmd_ptr(world, from, (me + 1) % n);
-	if (theirs)
-		*theirs = me;
-	/* After a barrier, all that the others stored before theirs is visible. */
+	if (shmd_p(shmd_world_ctx(world), from, (uint64_t)me, sizeof(*from), (me + 1) % n) < 0)
+		return -1;
+	/* After a barrier, all that the others wrote before theirs is visible. */
 	if (shmd_barrier_all(world) < 0)
 		return -1;
 	printf("PE %d of %d: hello from PE %d\n", me, n, (int)*from);
