@@ -166,11 +166,14 @@ SHMDI_FN struct shmdi_pe_at shmdi_sync_flag(const struct shmd_dev_team *team, ui
 SHMDI_FN int shmdi_sync_tell(struct shmd_dev_ctx *ctx, struct shmdi_pe_at *flag, uint64_t number, const struct shmd_dev_mode *mode)
 {
 	int rc = shmdi_pe_reach(shmdi_world_of(ctx), flag);
+	struct shmd_dev_mode announced = *mode;
 
 	if (SHMDI_UNLIKELY(rc))
 		return rc;
+	/* The other PE waits for it, so a caller cannot withhold the doorbell. */
+	announced.flags &= (uint8_t)~SHMD_DEV_NO_DOORBELL;
 	if (SHMDI_UNLIKELY(!flag->addr))
-		return shmdi_queue_word_one(ctx, flag, number, 8, mode, 0);
+		return shmdi_queue_word_one(ctx, flag, number, 8, &announced, 0);
 	shmdi_pes_publish64((uint64_t *)(uintptr_t)flag->addr, number);
 	return SHMD_DEV_OK;
 }

@@ -72,13 +72,24 @@ int outcomes_judge(const struct world_hello *hellos, const void *outcomes, size_
 	return 0;
 }
 
+static int differs(int pe, const char *setting, uint64_t value, uint64_t of_pe_0)
+{
+	return shmd_error_set(-EINVAL, "%s is %llu on PE %d, and %llu on PE 0: it must be the same on all PEs", setting,
+			      (unsigned long long)value, pe, (unsigned long long)of_pe_0);
+}
+
 int cards_check(const struct world_card *cards, int n)
 {
-	for (int i = 1; i < n; i++)
+	for (int i = 1; i < n; i++) {
+		if (cards[i].chunk_bytes != cards[0].chunk_bytes)
+			return differs(i, "SHMD_HEAP_CHUNK", cards[i].chunk_bytes, cards[0].chunk_bytes);
+		if (cards[i].rc_peers != cards[0].rc_peers)
+			return differs(i, "SHMD_RC_PEERS", cards[i].rc_peers, cards[0].rc_peers);
 		if (cards[i].heap_bytes != cards[0].heap_bytes || cards[i].range_bytes != cards[0].range_bytes)
 			return shmd_error_set(-EINVAL, "PE %d has a heap of %llu bytes in a range of %llu, and PE 0 one of %llu in %llu", i,
 					      (unsigned long long)cards[i].heap_bytes, (unsigned long long)cards[i].range_bytes,
 					      (unsigned long long)cards[0].heap_bytes, (unsigned long long)cards[0].range_bytes);
+	}
 	return 0;
 }
 

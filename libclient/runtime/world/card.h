@@ -42,8 +42,9 @@ struct world_card {
 	uint64_t node; /* equal for PEs whose descriptors one daemon can pass to each other */
 	uint64_t heap_bytes; /* of the first chunk */
 	uint64_t range_bytes;
+	uint64_t chunk_bytes; /* of later chunks at least */
 	uint32_t allow; /* SHMD_ALLOW_* */
-	uint32_t has_nic; /* only of worlds with queues; by the next card */
+	uint32_t rc_peers; /* beyond so many, DC */
 };
 
 _Static_assert(sizeof(struct world_hello) == 128, "the size of a hello never changes");
@@ -62,7 +63,7 @@ int outcomes_judge(const struct world_hello *hellos, const void *outcomes, size_
 /* The present error text with this error; why is cut. */
 void outcome_fill(struct world_outcome *outcome, int error);
 
-/* -EINVAL with a sentence: PEs pass different sizes of the heap. */
+/* -EINVAL with a sentence: PEs have different sizes of the heap or of its chunks, or different limits of RC peers. */
 int cards_check(const struct world_card *cards, int n);
 
 /* Nodes in the order of their lowest PE; node[i], node_pe[i], node_size[node]. How many there are. */

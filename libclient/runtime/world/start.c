@@ -26,6 +26,8 @@ static int fill_card(struct shmd_world *world, struct world_card *card)
 	card->allow = world->allow;
 	card->heap_bytes = world->settings.heap_bytes;
 	card->range_bytes = world->settings.heap_reserve_bytes;
+	card->chunk_bytes = world->settings.heap_chunk_bytes;
+	card->rc_peers = (uint32_t)world->settings.rc_peers;
 	/* A range that is too small for the first chunk is a wish for a heap that does not grow. */
 	if (card->range_bytes < card->heap_bytes + 2 * WORLD_INTERNAL_BYTES)
 		card->range_bytes = card->heap_bytes + 2 * WORLD_INTERNAL_BYTES;

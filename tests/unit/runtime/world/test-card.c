@@ -111,3 +111,17 @@ TEST(sizes_of_heaps_must_be_equal)
 	ASSERT_ERR(cards_check(cards, 3), EINVAL);
 	ASSERT(strstr(shmd_error_text(), "PE 2"));
 }
+
+TEST(settings_that_all_pes_decide_by_must_be_equal)
+{
+	struct world_card cards[2] = {{.chunk_bytes = 1, .rc_peers = 16}, {.chunk_bytes = 1, .rc_peers = 16}};
+
+	ASSERT_OK(cards_check(cards, 2));
+	cards[1].rc_peers = 4;
+	ASSERT_ERR(cards_check(cards, 2), EINVAL);
+	ASSERT_STREQ(shmd_error_text(), "SHMD_RC_PEERS is 4 on PE 1, and 16 on PE 0: it must be the same on all PEs");
+	cards[1] = cards[0];
+	cards[1].chunk_bytes = 2;
+	ASSERT_ERR(cards_check(cards, 2), EINVAL);
+	ASSERT(strstr(shmd_error_text(), "SHMD_HEAP_CHUNK"));
+}
