@@ -89,7 +89,7 @@ TEST(its_name_is_cut_to_what_the_kernel_keeps)
 	ASSERT_STREQ(seen.name, mine);
 }
 
-static pid_t maker_tid, child_pid; /* atomic */
+static pid_t maker_tid, child_pid, forked_pid; /* atomic */
 
 /* The kernel does not wake who waits like this, but for its child and SIGKILL. */
 static void *wait_for_child(void *arg)
@@ -103,6 +103,7 @@ static void *wait_for_child(void *arg)
 		for (;;)
 			pause();
 	}
+	__atomic_store_n(&forked_pid, pid, __ATOMIC_RELEASE);
 	while (waitpid(pid, NULL, 0) < 0)
 		;
 	return NULL;
@@ -116,8 +117,13 @@ TEST(a_thread_that_no_signal_wakes_is_seen_and_others_are_not_taken_for_one)
 	ASSERT(!thread_is_uninterruptible(gettid()));
 	ASSERT(!thread_is_uninterruptible(0));
 	ASSERT_OK(thread_start(&thread, 0, "a) D (b", wait_for_child, NULL));
-	while (!(pid = __atomic_load_n(&child_pid, __ATOMIC_ACQUIRE)))
+	while (!(pid = __atomic_load_n(&child_pid, __ATOMIC_ACQUIRE)) && !__atomic_load_n(&forked_pid, __ATOMIC_ACQUIRE))
 		usleep(1000);
+	if (!pid) {
+		ASSERT_OK(kill(forked_pid, SIGKILL));
+		ASSERT_EQ(pthread_join(thread, NULL), 0);
+		test_skip("vfork is a fork here, and nothing waits for the child");
+	}
 	ASSERT(thread_is_uninterruptible(maker_tid));
 	ASSERT_OK(kill(pid, SIGKILL));
 	ASSERT_EQ(pthread_join(thread, NULL), 0);
