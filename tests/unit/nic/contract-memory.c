@@ -330,6 +330,17 @@ TEST(a_cq_larger_than_the_limit_of_the_nic_is_refused)
 	bench_close(&bench);
 }
 
+/* An executor that gets no CPU for 250 ms lets a question go without an answer. */
+static int read_queues(const struct nic_ops *ops, struct nic_queues *queues, uint64_t offset, void *buf, size_t bytes)
+{
+	int r;
+
+	do
+		r = ops->queues_read(queues, offset, buf, bytes);
+	while (r == -EBUSY);
+	return r;
+}
+
 TEST(queue_memory_is_read_within_its_bounds_only)
 {
 	static const struct {
@@ -344,22 +355,22 @@ TEST(queue_memory_is_read_within_its_bounds_only)
 	contract_open(&rig, 1);
 	ops = rig.nic[0]->ops;
 	contract_open_client(&c, rig.nic[0], 1, 1);
-	ASSERT_OK(ops->queues_read(c.queues, c.queues->layout.cqs[0].ring_offset, buf, 1));
+	ASSERT_OK(read_queues(ops, c.queues, c.queues->layout.cqs[0].ring_offset, buf, 1));
 	ASSERT_EQ(buf[0], 0xff); /* as a new CQ is filled */
 	total = c.queues->layout.total_bytes;
 	for (uint64_t i = 0; i < total; i++)
 		c.queue_mem[i] = (uint8_t)(i * 7);
 	for (uint64_t at = 0; at < total; at += sizeof(buf)) {
 		memset(buf, 0, sizeof(buf));
-		ASSERT_OK(ops->queues_read(c.queues, at, buf, sizeof(buf)));
+		ASSERT_OK(read_queues(ops, c.queues, at, buf, sizeof(buf)));
 		ASSERT_MEMEQ(buf, c.queue_mem + at, sizeof(buf));
 	}
-	ASSERT_OK(ops->queues_read(c.queues, total - 3, buf, 3));
+	ASSERT_OK(read_queues(ops, c.queues, total - 3, buf, 3));
 	ASSERT_MEMEQ(buf, c.queue_mem + total - 3, 3);
-	ASSERT_OK(ops->queues_read(c.queues, total, buf, 0));
-	ASSERT_ERR(ops->queues_read(c.queues, UINT64_MAX, buf, 1), ERANGE);
+	ASSERT_OK(read_queues(ops, c.queues, total, buf, 0));
+	ASSERT_ERR(read_queues(ops, c.queues, UINT64_MAX, buf, 1), ERANGE);
 	for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++)
-		ASSERT_ERR(ops->queues_read(c.queues, total - outside[i].offset, buf, outside[i].bytes), ERANGE);
+		ASSERT_ERR(read_queues(ops, c.queues, total - outside[i].offset, buf, outside[i].bytes), ERANGE);
 	client_close(&c);
 	rig_close(&rig);
 }
