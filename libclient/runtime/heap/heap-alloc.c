@@ -257,7 +257,7 @@ static int resize(struct heap *heap, uint32_t slot, uint64_t size, const char *l
 
 int heap_realloc(struct heap *heap, uint64_t offset, uint64_t size, const char *label, uint64_t *ret_offset)
 {
-	uint32_t slot;
+	uint32_t slot = 0;
 	int r;
 
 	if (offset == HEAP_NONE)
@@ -274,7 +274,7 @@ int heap_realloc(struct heap *heap, uint64_t offset, uint64_t size, const char *
 
 int heap_free_agreed(struct heap *heap, uint64_t offset)
 {
-	uint32_t slot;
+	uint32_t slot = 0;
 	int r;
 
 	if (offset == HEAP_NONE)
@@ -290,7 +290,7 @@ int heap_free_agreed(struct heap *heap, uint64_t offset)
 int heap_release(struct heap *heap, uint64_t offset)
 {
 	struct heap_block *block;
-	uint32_t slot;
+	uint32_t slot = 0;
 	int r;
 
 	if (offset == HEAP_NONE)
