@@ -66,10 +66,13 @@ static void start(struct fake_pmi *pmi, pid_t *pids, int rank, int size, const c
 
 static void run_job(int size, const char *module, int expect_finalized, int status, int expect_aborted)
 {
-	struct fake_pmi *pmi = fake_pmi_start(size);
 	pid_t pids[FAKE_PMI_MOST_RANKS];
 	int finalized, aborted;
+	struct fake_pmi *pmi;
 
+	if (test_emulator())
+		test_skip("the kernel cannot start programs for an emulator");
+	pmi = fake_pmi_start(size);
 	for (int rank = 0; rank < size; rank++)
 		start(pmi, pids, rank, size, module);
 	job_wait(pids, 0, size - 1, status);
@@ -182,6 +185,8 @@ TEST_TIMEOUT(ranks_meet_by_openshmem, 60)
 	char path[64];
 	pid_t pids[4];
 
+	if (test_emulator())
+		test_skip("the kernel cannot start programs for an emulator");
 	test_make_file(path, sizeof(path), "shmem");
 	ASSERT_OK(truncate(path, 65536));
 	for (int rank = 0; rank < 4; rank++) {
