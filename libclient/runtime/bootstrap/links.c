@@ -39,7 +39,7 @@ static int call(struct links *links, uint8_t kind, const void *share, size_t byt
 		return err;
 	if (got != ret_bytes)
 		return shmd_error_set(-EPROTO, "the result of a collective call has %u bytes, not %zu", got, ret_bytes);
-	if (got)
+	if (got && ret)
 		memcpy(ret, all, got);
 	return 0;
 }
