@@ -71,7 +71,7 @@ int heap_slot_at(const struct heap *heap, uint64_t offset, uint32_t *ret_slot)
 int heap_live_slot(const struct heap *heap, uint64_t offset, uint32_t *ret_slot)
 {
 	char text[HEAP_TEXT_BYTES];
-	uint32_t slot;
+	uint32_t slot = 0;
 	int r = heap_slot_at(heap, offset, &slot);
 
 	if (r < 0)
@@ -84,7 +84,7 @@ int heap_live_slot(const struct heap *heap, uint64_t offset, uint32_t *ret_slot)
 
 int heap_check_live(const struct heap *heap, uint64_t offset)
 {
-	uint32_t slot;
+	uint32_t slot = 0;
 
 	return heap_live_slot(heap, offset, &slot);
 }
@@ -93,8 +93,8 @@ int heap_chunk_needed(const struct heap *heap, const struct heap_request *reques
 {
 	struct heap_request wanted = *request;
 	struct heap_place place;
-	uint64_t align, pad;
-	uint32_t slot;
+	uint64_t align = 0, pad;
+	uint32_t slot = 0;
 	int r = 0;
 
 	if (offset != HEAP_NONE) {

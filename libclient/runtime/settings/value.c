@@ -193,8 +193,9 @@ static int parse_level(uint8_t levels[RUNTIME_N_SUBSYSTEMS], const char *text, s
 
 	if (level < 0 || subsystem < 0)
 		return -EINVAL;
-	for (int i = subsystem; i < (sign ? subsystem + 1 : RUNTIME_N_SUBSYSTEMS); i++)
-		levels[i] = (uint8_t)level;
+	for (int i = 0; i < RUNTIME_N_SUBSYSTEMS; i++)
+		if (!sign || i == subsystem)
+			levels[i] = (uint8_t)level;
 	return 0;
 }
 

@@ -112,7 +112,7 @@ static bool is_in(const struct shmd_world *world, enum world_builtin which, int 
 
 static int make_builtin(struct shmd_world *world, enum world_builtin which)
 {
-	struct shmd_team *team;
+	struct shmd_team *team = NULL;
 	int r = team_alloc(world, world->size, &team), n = 0;
 
 	if (r < 0)

@@ -35,7 +35,7 @@ static void gather_once(struct shmd_bootstrap *b, int round, size_t n)
 
 static void exchange_once(struct shmd_bootstrap *b, int round)
 {
-	uint32_t *to = calloc((size_t)b->size, sizeof(*to)), *from = calloc((size_t)b->size, sizeof(*from));
+	uint32_t *to = calloc((unsigned int)b->size, sizeof(*to)), *from = calloc((unsigned int)b->size, sizeof(*from));
 
 	for (int rank = 0; rank < b->size; rank++)
 		to[rank] = number_of(b->rank, rank, round);
