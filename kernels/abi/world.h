@@ -32,7 +32,7 @@ enum shmd_dev_heap_kind {
 
 /* How the memory of a PE is reached. A PE's path changes once at most, to GONE. */
 enum shmd_path {
-	SHMD_PATH_NONE = 0, /* no path: forbidden by a setting, or there is no NIC */
+	SHMD_PATH_NONE = 0, /* a setting forbids all paths, or the PE has no NIC */
 	SHMD_PATH_SELF = 1, /* the caller itself */
 	SHMD_PATH_MAPPED = 2, /* its heap is mapped here: loads, stores and atomics of the caller */
 	SHMD_PATH_QUEUE = 3, /* requests on a queue of the context */

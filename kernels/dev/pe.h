@@ -201,8 +201,9 @@ SHMDI_FN void *shmd_dev_ptr(const struct shmd_dev_ctx *ctx, const void *ptr, uin
 
 /*
  * A lock is a symmetric word of 8 bytes, 0 at first, and belongs to the world: its queue is in the copy of the world's PE 0. PEs get
- * it in the order in which they asked; of several threads of one PE one stands in the queue at a time. Whoever gives up keeps
- * the place of its PE if others stand behind it, and the PE's next call goes on there.
+ * it in the order in which they asked; of several threads of one PE one stands in the queue at a time. A caller that gives
+ * up keeps the place of its PE if other PEs stand behind it. They wait until the PE's next call takes that place, so a PE that gives up
+ * must call again.
  */
 SHMDI_FN int shmd_dev_lock(struct shmd_dev_ctx *ctx, uint64_t *lock);
 SHMDI_FN int shmd_dev_lock_as(struct shmd_dev_ctx *ctx, uint64_t *lock, struct shmd_dev_mode mode);

@@ -32,12 +32,12 @@ def main():
     expect('no row', 'every setting has its default; --all lists them\n' in plain.stdout, True)
     expect('the version', bool(re.match(r'version +\d+\.\d+\.\d+\n', plain.stdout)), True)
 
-    some = run(shmemctl, SHMD_TIMEOUT='5', SHMEM_SYMMETRIC_SIZE='1.5g', NVSHMEM_DISABLE_P2P='1', SHMD_NICS='1')
+    some = run(shmemctl, SHMD_TIMEOUT='5', SHMEM_SYMMETRIC_SIZE='1.5g', NVSHMEM_DISABLE_P2P='1', SHMD_DCIS='4')
     expect('settings that differ', rows(some.stdout), {'SHMD_TIMEOUT': ('5s', 'SHMD_TIMEOUT'), 'SHMD_HEAP_SIZE': ('1536M', 'SHMEM_SYMMETRIC_SIZE'),
                                                        'SHMD_PATHS': ('self,queue', 'NVSHMEM_DISABLE_P2P')})
     every = rows(run(shmemctl, '--all', '--wide', SHMD_TIMEOUT='5').stdout)
     expect('-a and --all', rows(run(shmemctl, '-a', '--wide', SHMD_TIMEOUT='5').stdout), every)
-    expect('a default', every['SHMD_NICS'], ('1', 'default'))
+    expect('a default', every['SHMD_DCIS'], ('4', 'default'))
     expect('lines that are too wide', [line for line in run(shmemctl, '-a').stdout.splitlines() if len(line) > 120], [])
 
     wrong = run(shmemctl, SHMD_TIMEOUT='soon', SHMD_PATHS='queue', SHMD_TIMOUT='1')
@@ -54,7 +54,7 @@ def main():
     expect('value and source', [by_name['SHMD_TIMEOUT'][key] for key in ('value', 'source', 'is_default', 'default')],
            ['soon', 'SHMD_TIMEOUT', False, '30s'])
     expect('an error', by_name['SHMD_TIMEOUT']['error'].startswith('SHMD_TIMEOUT=soon is not allowed; '), True)
-    expect('no error', by_name['SHMD_NICS']['error'], '')
+    expect('no error', by_name['SHMD_DCIS']['error'], '')
     expect('warnings', document['warnings'], ['SHMD_TIMOUT is set, but there is no such setting; did you mean SHMD_TIMEOUT?'])
 
     with open(page, encoding='utf-8') as file:

@@ -171,7 +171,7 @@ static int numbers_by_team(const struct world_lab *lab, int pe, void *arg)
 	else
 		world_lab_must(shmd_wait_until(ctx, &room->count, 8, SHMD_CMP_EQ, 77), "wait");
 	ASSERT_ERR(shmd_p(ctx, &room->count, 1, 8, 2), EINVAL);
-	ASSERT(strstr(shmd_error_text(), "no PE 2"));
+	ASSERT(strstr(shmd_error_text(), "PE 2 is out of range"));
 	world_lab_must(shmd_ctx_destroy(ctx), "destroy");
 	world_lab_must(shmd_barrier_all(world), "barrier");
 	world_lab_close(world);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The lock of a saved context, on its ledger: the process of its executor has it for as long as it lives, and it may have to wake first.
- * Whoever goes on with the context looks at the lock before anything else. Any thread that may wait.
+ * A process that takes the context over tests the lock first. Any thread that may wait.
  */
 #include "daemon/nic/soft/soft.h"
 

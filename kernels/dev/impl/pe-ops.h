@@ -14,60 +14,58 @@
 
 /* ---- put and get ------------------------------------------------------------------------------------------------------------- */
 
-SHMDI_FN int shmd_dev_put_as(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
-			     struct shmd_dev_mode mode)
+/* waits: until the source may be changed. */
+SHMDI_FN int shmdi_pe_put(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
+			  const struct shmd_dev_mode *mode, int waits)
 {
 	struct shmdi_pe_at at;
-	int rc = shmdi_pe_find(ctx, dest, bytes, pe, mode.scope, &at);
+	int rc = shmdi_pe_find(ctx, dest, bytes, pe, mode->scope, &at);
 
 	if (SHMDI_UNLIKELY(rc))
 		return rc;
 	if (SHMDI_UNLIKELY(!at.addr))
-		return shmdi_queue_put(ctx, &at, source, bytes, &mode, 1);
-	shmdi_copy((void *)(uintptr_t)at.addr, source, bytes, mode.scope);
+		return shmdi_queue_put(ctx, &at, source, bytes, mode, waits);
+	shmdi_copy((void *)(uintptr_t)at.addr, source, bytes, mode->scope);
 	return SHMD_DEV_OK;
+}
+
+/* waits: until the data is there. */
+SHMDI_FN int shmdi_pe_get(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
+			  const struct shmd_dev_mode *mode, int waits)
+{
+	struct shmdi_pe_at at;
+	int rc = shmdi_pe_find(ctx, source, bytes, pe, mode->scope, &at);
+
+	if (SHMDI_UNLIKELY(rc))
+		return rc;
+	if (SHMDI_UNLIKELY(!at.addr))
+		return shmdi_queue_get(ctx, &at, dest, bytes, mode, waits);
+	shmdi_copy(dest, (const void *)(uintptr_t)at.addr, bytes, mode->scope);
+	return SHMD_DEV_OK;
+}
+
+SHMDI_FN int shmd_dev_put_as(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
+			     struct shmd_dev_mode mode)
+{
+	return shmdi_pe_put(ctx, dest, source, bytes, pe, &mode, 1);
 }
 
 SHMDI_FN int shmd_dev_put_nbi_as(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
 				 struct shmd_dev_mode mode)
 {
-	struct shmdi_pe_at at;
-	int rc = shmdi_pe_find(ctx, dest, bytes, pe, mode.scope, &at);
-
-	if (SHMDI_UNLIKELY(rc))
-		return rc;
-	if (SHMDI_UNLIKELY(!at.addr))
-		return shmdi_queue_put(ctx, &at, source, bytes, &mode, 0);
-	shmdi_copy((void *)(uintptr_t)at.addr, source, bytes, mode.scope);
-	return SHMD_DEV_OK;
+	return shmdi_pe_put(ctx, dest, source, bytes, pe, &mode, 0);
 }
 
 SHMDI_FN int shmd_dev_get_as(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
 			     struct shmd_dev_mode mode)
 {
-	struct shmdi_pe_at at;
-	int rc = shmdi_pe_find(ctx, source, bytes, pe, mode.scope, &at);
-
-	if (SHMDI_UNLIKELY(rc))
-		return rc;
-	if (SHMDI_UNLIKELY(!at.addr))
-		return shmdi_queue_get(ctx, &at, dest, bytes, &mode, 1);
-	shmdi_copy(dest, (const void *)(uintptr_t)at.addr, bytes, mode.scope);
-	return SHMD_DEV_OK;
+	return shmdi_pe_get(ctx, dest, source, bytes, pe, &mode, 1);
 }
 
 SHMDI_FN int shmd_dev_get_nbi_as(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
 				 struct shmd_dev_mode mode)
 {
-	struct shmdi_pe_at at;
-	int rc = shmdi_pe_find(ctx, source, bytes, pe, mode.scope, &at);
-
-	if (SHMDI_UNLIKELY(rc))
-		return rc;
-	if (SHMDI_UNLIKELY(!at.addr))
-		return shmdi_queue_get(ctx, &at, dest, bytes, &mode, 0);
-	shmdi_copy(dest, (const void *)(uintptr_t)at.addr, bytes, mode.scope);
-	return SHMD_DEV_OK;
+	return shmdi_pe_get(ctx, dest, source, bytes, pe, &mode, 0);
 }
 
 SHMDI_FN int shmd_dev_put(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe)

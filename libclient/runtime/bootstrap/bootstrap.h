@@ -24,7 +24,7 @@ struct bootstrap_attr {
 	int rank;
 	int size;
 	const void *mpi_comm; /* for "mpi": the address of an MPI_Comm; NULL: MPI_COMM_WORLD */
-	/* Of the addresses in a unique id: "eth,ib" (names that begin so), "=eth0" (this name), "^docker" (all but those); NULL: all. */
+	/* Interfaces whose addresses go into a unique id: "eth,ib" (prefixes), "=eth0" (a name), "^docker" (all others); NULL: all. */
 	const char *interface;
 	int family;	       /* AF_INET or AF_INET6; 0: both */
 	uint64_t timeout_nsec; /* for opening and for each collective call; 0: 60 s */

@@ -7,21 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "libclient/runtime/bootstrap/little-endian.h"
 #include "proto/base/cleanup.h"
-
-static void put32(uint8_t *at, uint32_t value)
-{
-	value = htole32(value);
-	memcpy(at, &value, sizeof(value));
-}
-
-static uint32_t get32(const uint8_t *at)
-{
-	uint32_t value;
-
-	memcpy(&value, at, sizeof(value));
-	return le32toh(value);
-}
 
 void frame_write_head(const struct frame *frame, uint8_t head[FRAME_HEAD_BYTES])
 {

@@ -6,26 +6,13 @@
 #include <string.h>
 
 #include "libclient/runtime/bootstrap/keyed-hash.h"
+#include "libclient/runtime/bootstrap/little-endian.h"
 
 #define HELLO_PROVED (WIRE_HELLO_BYTES - KEYED_HASH_BYTES)
 #define REPLY_PROVED (WIRE_REPLY_BYTES - KEYED_HASH_BYTES)
 #define REPLY_TEXT 48
 
 _Static_assert(REPLY_TEXT + WIRE_TEXT_BYTES == REPLY_PROVED, "the text fills a reply");
-
-static void put32(uint8_t *at, uint32_t value)
-{
-	value = htole32(value);
-	memcpy(at, &value, sizeof(value));
-}
-
-static uint32_t get32(const uint8_t *at)
-{
-	uint32_t value;
-
-	memcpy(&value, at, sizeof(value));
-	return le32toh(value);
-}
 
 void wire_challenge(const uint8_t nonce[WIRE_NONCE_BYTES], uint8_t bytes[WIRE_CHALLENGE_BYTES])
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every one-sided operation does before and after the device function: is the context ours, and a status in words. */
+/* Checks before the device function of a one-sided operation, and the errno and sentence of its status. */
 #ifndef SHMD_RMA_CHECK_H
 #define SHMD_RMA_CHECK_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the keeper reports about PEs, and what that means for the job; see job.h. */
+/* The keeper's reports about PEs, and how the job reacts; see job.h. */
 #include <errno.h>
 #include <string.h>
 #include <sys/wait.h>

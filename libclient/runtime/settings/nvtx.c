@@ -130,7 +130,7 @@ static bool load(const struct runtime_settings *settings, const struct runtime_e
 	for (unsigned int i = 0; names[i]; i++)
 		if (link_to(names[i]))
 			return true;
-	runtime_log(SETTINGS, WARN, "SHMD_NVTX is on, but there is no NVTX library; run the program in a profiler, or set SHMD_NVTX_LIBRARY");
+	runtime_log(SETTINGS, WARN, "SHMD_NVTX is on, but no NVTX library was found; run the program in a profiler, or set SHMD_NVTX_LIBRARY");
 	return false;
 }
 

@@ -104,8 +104,6 @@ struct runtime_settings {
 	uint64_t paths; /* bits of enum runtime_paths */
 	uint64_t rc_peers;
 	uint64_t dcis;
-	uint64_t hot_peers;
-	uint64_t nics;
 	uint64_t queue_depth;
 	uint64_t max_teams;
 	uint64_t thread_level; /* enum runtime_thread_level */

@@ -10,6 +10,7 @@
 
 #include <shmd/dev/pe.h>
 
+#include "libclient/runtime/settings/nvtx.h"
 #include "libclient/runtime/team/ids.h"
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/ctx.h"
@@ -231,16 +232,24 @@ int shmd_team_sync(struct shmd_team *team)
 {
 	int r = team_check(team);
 
-	return r ? r : team_sync(team);
+	if (r < 0)
+		return r;
+	runtime_nvtx_push("shmd_team_sync");
+	r = team_sync(team);
+	runtime_nvtx_pop();
+	return r;
 }
 
 int shmd_team_barrier(struct shmd_team *team)
 {
-	int r = team_check(team);
+	int r = team_check(team), status;
 
 	if (r < 0)
 		return r;
-	return world_status_error(team->world, shmd_dev_team_barrier(&team->world->ctx->dev, &team->dev), "waiting for all PEs of a team", -1);
+	runtime_nvtx_push("shmd_team_barrier");
+	status = shmd_dev_team_barrier(&team->world->ctx->dev, &team->dev);
+	runtime_nvtx_pop();
+	return world_status_error(team->world, status, "waiting for all PEs of a team", -1);
 }
 
 /* ---- the end */
@@ -268,7 +277,7 @@ int shmd_team_destroy(struct shmd_team *team)
 	r = team_finish_sync(team);
 	if (!r)
 		r = team_sync(team);
-	/* Whoever did not come may still write to the scratch, so its id stays in use. */
+	/* A PE that did not come may still write to the scratch, so its id stays in use. */
 	if (!r)
 		release_id(team);
 	team_drop(team);

@@ -83,6 +83,8 @@ int cards_check(const struct world_card *cards, int n)
 	for (int i = 1; i < n; i++) {
 		if (cards[i].chunk_bytes != cards[0].chunk_bytes)
 			return differs(i, "SHMD_HEAP_CHUNK", cards[i].chunk_bytes, cards[0].chunk_bytes);
+		if (cards[i].zone_bytes != cards[0].zone_bytes)
+			return differs(i, "guard in SHMD_HEAP_DEBUG", cards[i].zone_bytes != 0, cards[0].zone_bytes != 0);
 		if (cards[i].rc_peers != cards[0].rc_peers)
 			return differs(i, "SHMD_RC_PEERS", cards[i].rc_peers, cards[0].rc_peers);
 		if (cards[i].heap_bytes != cards[0].heap_bytes || cards[i].range_bytes != cards[0].range_bytes)

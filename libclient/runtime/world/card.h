@@ -43,6 +43,7 @@ struct world_card {
 	uint64_t heap_bytes; /* of the first chunk */
 	uint64_t range_bytes;
 	uint64_t chunk_bytes; /* of later chunks at least */
+	uint64_t zone_bytes; /* around each allocation */
 	uint32_t allow; /* SHMD_ALLOW_* */
 	uint32_t rc_peers; /* beyond so many, DC */
 };

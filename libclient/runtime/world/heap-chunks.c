@@ -12,7 +12,9 @@
 
 #include "libclient/runtime/heap/heap-agree.h"
 #include "libclient/runtime/heap/heap-alloc.h"
+#include "libclient/runtime/heap/heap-guard.h"
 #include "libclient/runtime/heap/heap-map.h"
+#include "libclient/runtime/settings/log.h"
 #include "libclient/runtime/world/exchange.h"
 #include "libclient/runtime/world/queues.h"
 #include "libclient/runtime/world/world-heap.h"
@@ -230,10 +232,19 @@ static int agree_on_range(struct shmd_world *world, int error)
 	return 0;
 }
 
+uint64_t world_heap_zone_bytes(const struct runtime_settings *settings)
+{
+	return settings->heap_debug & RUNTIME_HEAP_GUARD ? HEAP_GUARD_ZONE_BYTES : 0;
+}
+
 static int make_tables(struct shmd_world *world)
 {
 	struct world_heap *heap = world->heap;
-	struct heap_attr attr = {.n_pes = (uint32_t)world->size, .range_bytes = heap->range_bytes};
+	struct heap_attr attr = {
+		.n_pes = (uint32_t)world->size,
+		.range_bytes = heap->range_bytes,
+		.zone_bytes = world_heap_zone_bytes(&world->settings),
+	};
 	int r;
 
 	heap->chunk_index = calloc(heap->range_bytes >> WORLD_GRANULE_LOG2, 1);
@@ -304,7 +315,38 @@ int world_heap_grow(struct shmd_world *world, uint64_t bytes)
 	if (heap->n_chunks == SHMD_DEV_HEAP_CHUNKS)
 		return shmd_error_set(-ENOMEM, "the heap has %u chunks, and cannot have more (SHMD_HEAP_CHUNK)", SHMD_DEV_HEAP_CHUNKS);
 	r = chunk_add(world, offset, bytes);
+	if (!r)
+		runtime_log(HEAP, INFO, "the heap grows by %llu bytes to %llu", (unsigned long long)bytes, (unsigned long long)(offset + bytes));
 	return r ? r : add_to_allocator(heap, offset, bytes);
+}
+
+#define SHOWN_LEAKS 10u
+
+static void report_leak(void *arg, const struct heap_info *info)
+{
+	(void)arg;
+	runtime_log(HEAP, WARN, "not freed: %llu bytes at offset 0x%llx, allocation %llu", (unsigned long long)info->size,
+		    (unsigned long long)info->offset, (unsigned long long)info->number);
+}
+
+/* What SHMD_HEAP_DEBUG asks for at the end. */
+static void report(const struct shmd_world *world)
+{
+	const struct world_heap *heap = world->heap;
+	struct heap_leaks leaks;
+	uint64_t n_damaged;
+
+	if (world->pid != getpid())
+		return;
+	if ((world->settings.heap_debug & RUNTIME_HEAP_GUARD) &&
+	    heap_guard_check_all(heap->alloc, heap_map_base(heap->map, (uint32_t)heap->my_place), &n_damaged) < 0)
+		runtime_log(HEAP, ERROR, "%s; %llu allocations are damaged", shmd_error_text(), (unsigned long long)n_damaged);
+	if (!(world->settings.heap_debug & RUNTIME_HEAP_LEAKS))
+		return;
+	heap_leaks(heap->alloc, SHOWN_LEAKS, report_leak, NULL, &leaks);
+	if (leaks.n)
+		runtime_log(HEAP, WARN, "%llu allocations of %llu bytes in all were not freed", (unsigned long long)leaks.n,
+			    (unsigned long long)leaks.bytes);
 }
 
 void world_heap_close(struct shmd_world *world)
@@ -313,6 +355,8 @@ void world_heap_close(struct shmd_world *world)
 
 	if (!heap)
 		return;
+	if (heap->alloc && heap->n_chunks)
+		report(world);
 	heap_map_free(heap->map);
 	for (int i = 0; i < heap->n_group; i++)
 		world->pes[heap->group[i]].heap_addr[SHMD_DEV_HEAP_HOST] = 0;

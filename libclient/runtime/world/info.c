@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program sees of a world: status, numbers, paths and their reasons. Never blocks, but for the heap's lock. */
+/* Queries of a world: status, numbers, paths and their reasons. They take the heap's lock and wait for nothing else. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -19,6 +19,8 @@
 
 #include "libclient/runtime/heap/heap-agree.h"
 #include "libclient/runtime/heap/heap-alloc.h"
+#include "libclient/runtime/heap/heap-guard.h"
+#include "libclient/runtime/settings/nvtx.h"
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/exchange.h"
@@ -133,6 +135,28 @@ static struct heap_request request_of(const struct job *job)
 	return (struct heap_request){.size = job->call.size, .align = job->call.align, .hints = job->call.hints};
 }
 
+static bool has_guards(const struct shmd_world *world)
+{
+	return world->settings.heap_debug & RUNTIME_HEAP_GUARD;
+}
+
+static void fill_guards(struct shmd_world *world, uint64_t offset)
+{
+	struct heap_info info;
+
+	if (has_guards(world) && offset != HEAP_NONE && !heap_find(world->heap->alloc, offset, &info))
+		heap_guard_fill(&info, (void *)(uintptr_t)own_base(world));
+}
+
+static int check_guards(struct shmd_world *world, uint64_t offset)
+{
+	struct heap_info info;
+
+	if (!has_guards(world) || heap_find(world->heap->alloc, offset, &info))
+		return 0;
+	return heap_guard_check(&info, (const void *)(uintptr_t)own_base(world));
+}
+
 static int try(struct job *job)
 {
 	struct heap *alloc = job->world->heap->alloc;
@@ -144,6 +168,8 @@ static int try(struct job *job)
 		r = heap_realloc(alloc, job->call.offset, job->call.size, NULL, &job->offset);
 	else
 		r = heap_malloc(alloc, &request, &job->offset);
+	if (!r)
+		fill_guards(job->world, job->offset);
 	unlock_heap(job->world);
 	return r;
 }
@@ -236,12 +262,14 @@ static int allocate(struct shmd_world *world, struct heap_call call, uint64_t fi
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&world->lock);
+	runtime_nvtx_push("shmd_malloc");
 	job.offset = HEAP_NONE;
 	r = collective(&job);
 	if (!r && fill) {
 		memset(address_of(world, job.offset), 0, fill);
 		r = finish(world);
 	}
+	runtime_nvtx_pop();
 	pthread_mutex_unlock(&world->lock);
 	if (!r)
 		*ret_ptr = address_of(world, job.offset);
@@ -323,7 +351,9 @@ int shmd_realloc(struct shmd_world *world, void *ptr, size_t bytes, void **ret_p
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&world->lock);
+	runtime_nvtx_push("shmd_realloc");
 	r = reallocate(world, ptr, bytes, ret_ptr);
+	runtime_nvtx_pop();
 	pthread_mutex_unlock(&world->lock);
 	return r;
 }
@@ -333,7 +363,7 @@ int shmd_realloc(struct shmd_world *world, void *ptr, size_t bytes, void **ret_p
 int shmd_free(struct shmd_world *world, void *ptr)
 {
 	uint64_t offset = HEAP_NONE;
-	int r = world_check_started(world);
+	int r = world_check_started(world), damage;
 
 	if (r < 0 || !ptr)
 		return r;
@@ -341,9 +371,11 @@ int shmd_free(struct shmd_world *world, void *ptr)
 	if (r < 0)
 		return r;
 	lock_heap(world);
+	/* It is freed all the same: damage is no reason to keep it. */
+	damage = check_guards(world, offset);
 	r = heap_release(world->heap->alloc, offset);
 	unlock_heap(world);
-	return r;
+	return r ? r : damage;
 }
 
 void *shmd_ptr(const struct shmd_world *world, const void *ptr, int pe)

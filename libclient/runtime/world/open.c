@@ -15,6 +15,9 @@
 #include <shmd/dev/args.h>
 
 #include "libclient/runtime/bootstrap/bootstrap.h"
+#include "libclient/runtime/settings/announce.h"
+#include "libclient/runtime/settings/log.h"
+#include "libclient/runtime/settings/nvtx.h"
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/world-start.h"
 #include "libclient/runtime/world/world.h"
@@ -195,6 +198,32 @@ static int meet(const struct shmd_world_attr *attr, const struct runtime_setting
 	return bootstrap_open(&how, ret);
 }
 
+static pthread_mutex_t reports = PTHREAD_MUTEX_INITIALIZER; /* around the log's and the profiler's beginnings */
+
+/* The log and the profiler's ranges are the process's, and follow the newest world. */
+static int reports_open(const struct runtime_settings *settings)
+{
+	int r;
+
+	pthread_mutex_lock(&reports);
+	r = runtime_log_open(settings, NULL);
+	runtime_log_unknown(NULL);
+	runtime_nvtx_open(settings, NULL);
+	pthread_mutex_unlock(&reports);
+	return r;
+}
+
+static int reports_identify(const struct runtime_settings *settings, int rank)
+{
+	int r;
+
+	pthread_mutex_lock(&reports);
+	r = runtime_log_identify(rank);
+	pthread_mutex_unlock(&reports);
+	runtime_settings_announce(settings, rank);
+	return r;
+}
+
 int shmd_world_open(const struct shmd_world_attr *attr, struct shmd_world **ret_world)
 {
 	static const struct shmd_world_attr defaults;
@@ -211,8 +240,18 @@ int shmd_world_open(const struct shmd_world_attr *attr, struct shmd_world **ret_
 	if (r < 0)
 		return r;
 	apply_attr(attr, &settings);
-	r = meet(attr, &settings, &boot);
-	return r < 0 ? r : world_open_on(&boot, &settings, attr->paths ? attr->paths : allow_of(&settings), ret_world);
+	r = reports_open(&settings);
+	if (!r)
+		r = meet(attr, &settings, &boot);
+	if (r < 0)
+		return r;
+	r = reports_identify(&settings, boot.rank);
+	if (r < 0) {
+		boot.ops->close(&boot);
+		return r;
+	}
+	runtime_log(WORLD, INFO, "a world of %d PEs, by %s", boot.size, boot.ops->name);
+	return world_open_on(&boot, &settings, attr->paths ? attr->paths : allow_of(&settings), ret_world);
 }
 
 int shmd_uid_make(struct shmd_uid *ret_uid)

@@ -93,7 +93,7 @@ static int create(struct shmd_world *world)
 	struct shmd_queues_attr attr = {
 		.n_qps = queues->is_dc ? (unsigned int)world->settings.dcis : (unsigned int)queues->n_peers,
 		.sq_wqebbs = (uint32_t)world->settings.queue_depth,
-		.sharing = SHMD_SHARING_GPU,
+		.sharing = world->settings.thread_level == RUNTIME_THREAD_MULTIPLE ? SHMD_SHARING_GPU : SHMD_SHARING_EXCLUSIVE,
 		.qp_type = queues->is_dc ? SHMD_QP_TYPE_DCI : SHMD_QP_TYPE_RC,
 	};
 	int r;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libclient/runtime/settings/nvtx.h"
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/exchange.h"
@@ -27,6 +28,7 @@ static int fill_card(struct shmd_world *world, struct world_card *card)
 	card->heap_bytes = world->settings.heap_bytes;
 	card->range_bytes = world->settings.heap_reserve_bytes;
 	card->chunk_bytes = world->settings.heap_chunk_bytes;
+	card->zone_bytes = world_heap_zone_bytes(&world->settings);
 	card->rc_peers = (uint32_t)world->settings.rc_peers;
 	/* A range that is too small for the first chunk is a wish for a heap that does not grow. */
 	if (card->range_bytes < card->heap_bytes + 2 * WORLD_INTERNAL_BYTES)
@@ -148,8 +150,10 @@ int shmd_world_start(struct shmd_world *world)
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&world->lock);
+	runtime_nvtx_push("shmd_world_start");
 	if (!world->is_started)
 		r = start(world);
+	runtime_nvtx_pop();
 	pthread_mutex_unlock(&world->lock);
 	return r;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "libclient/runtime/settings/log.h"
 #include "libclient/runtime/world/world.h"
 
 static void mark_gone(struct shmd_world *world, int pe)
@@ -29,6 +30,7 @@ static void gone(void *arg, int rank, const char *why)
 	if (rank < 0 || rank >= world->size || rank == world->rank)
 		return;
 	mark_gone(world, rank);
+	runtime_log(WORLD, WARN, "%s has ended: %s", pe_text(world->hellos, rank, text), why);
 	if (world->settings.abort_on_error) {
 		fprintf(stderr, "shmd: PE %d ends the job, because %s has ended: %s\n", world->rank, pe_text(world->hellos, rank, text), why);
 		__atomic_store_n(&world->dev->ended, 1, __ATOMIC_RELEASE);

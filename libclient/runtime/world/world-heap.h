@@ -19,6 +19,8 @@
 
 #include <shmd.h>
 
+#include "libclient/runtime/settings/settings.h"
+
 struct heap;
 struct heap_map;
 struct heap_record;
@@ -55,6 +57,8 @@ struct world_heap {
 int world_heap_open(struct shmd_world *world, uint64_t bytes, uint64_t range_bytes);
 /* Collective: a chunk of at least `bytes` behind the last one. All PEs have it, or none. */
 int world_heap_grow(struct shmd_world *world, uint64_t bytes);
+/* The guard bytes around each allocation with these settings. All PEs have the same. */
+uint64_t world_heap_zone_bytes(const struct runtime_settings *settings);
 void world_heap_close(struct shmd_world *world);
 
 /* Offset 0 of a PE's heap here; NULL: not mapped. */

@@ -99,11 +99,11 @@ TEST(each_unknown_variable_has_a_warning)
 	clearenv();
 	ASSERT_OK(setenv("SHMD_A", "1", 1));
 	ASSERT_OK(setenv("SHMD_TIMEOUT", "1", 1));
-	ASSERT_OK(setenv("SHMD_NICZ", "1", 1));
+	ASSERT_OK(setenv("SHMD_DCIZ", "1", 1));
 	ASSERT_OK(shmd_info_warning(0, text));
 	ASSERT(has(text, "SHMD_A is set"));
 	ASSERT_OK(shmd_info_warning(1, text));
-	ASSERT(has(text, "did you mean SHMD_NICS?"));
+	ASSERT(has(text, "did you mean SHMD_DCIS?"));
 	ASSERT_ERR(shmd_info_warning(2, text), ENOENT);
 }
 

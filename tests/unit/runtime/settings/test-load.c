@@ -200,7 +200,7 @@ TEST(a_wrong_value_is_refused_with_what_is_allowed)
 		const char *entry, *allowed;
 	} rows[] = {
 		{"SHMD_TIMEOUT=soon", "from 0 to 24h, such as 30s"}, {"SHMD_HEAP_CHUNK=1K", "from 64K to 1T, such as 16M"},
-		{"SHMD_NICS=17", "a number from 1 to 16"}, {"SHMD_QUEUE_DEPTH=100", "a power of two from 16 to 32768"},
+		{"SHMD_DCIS=257", "a number from 1 to 256"}, {"SHMD_QUEUE_DEPTH=100", "a power of two from 16 to 32768"},
 		{"SHMD_NVTX=maybe", "on or off"}, {"SHMD_BOOTSTRAP=pmi3", "pmi1, pmi2, pmix, mpi, openshmem, torchrun, none or plugin:PATH"},
 		{"SHMD_PATHS=air", "a list of self, mapped and queue, or all"}, {"SHMD_HEAP_DEBUG=x", "or all or none"},
 		{"SHMD_LOG=loud", "none, error, warn, info, debug or trace; behind commas, SUBSYSTEM=LEVEL"},

@@ -83,12 +83,12 @@ TEST(times_take_units_and_bare_numbers_are_seconds)
 
 TEST(counts_have_a_range)
 {
-	static const char *const bad[] = {"", "0", "17", "-1", "1.0", "1K", "0x1", "4 ", NULL};
+	static const char *const bad[] = {"", "0", "257", "-1", "1.0", "1K", "0x1", "4 ", NULL};
 
-	ASSERT_OK(set("SHMD_NICS", "1"));
-	ASSERT_OK(set("SHMD_NICS", "16"));
-	ASSERT_EQ(settings.nics, 16);
-	expect_refused("SHMD_NICS", bad);
+	ASSERT_OK(set("SHMD_DCIS", "1"));
+	ASSERT_OK(set("SHMD_DCIS", "256"));
+	ASSERT_EQ(settings.dcis, 256);
+	expect_refused("SHMD_DCIS", bad);
 }
 
 TEST(a_queue_depth_is_a_power_of_two)
