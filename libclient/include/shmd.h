@@ -186,7 +186,7 @@ SHMD_EXPORT struct shmd_ctx *shmd_world_ctx(struct shmd_world *world);
 /*
  * shmd_ctx_create - a context on a team: PEs are numbered as in it
  *
- * Local. Contexts of a world share its queues: a quiet of one waits for operations of the others, too.
+ * Local. Contexts of a world share its queues: a quiet of one waits for operations of the others, too. A context ends before its team.
  */
 SHMD_EXPORT int shmd_ctx_create(struct shmd_team *team, const struct shmd_ctx_attr *attr, struct shmd_ctx **ret_ctx);
 /* Waits until its operations are complete, and frees it, on failure too. NULL is allowed. */
@@ -212,7 +212,7 @@ SHMD_EXPORT int shmd_team_split_strided(struct shmd_team *parent, int start, int
 SHMD_EXPORT int shmd_team_split_2d(struct shmd_team *parent, int xrange, struct shmd_team **ret_row, struct shmd_team **ret_column);
 /* PEs with equal colors, ordered by key, then by PE; color -1: no team. Collective on the parent. */
 SHMD_EXPORT int shmd_team_split_color(struct shmd_team *parent, int color, int key, struct shmd_team **ret_team);
-/* Collective on the team. Teams that every world has are left alone. NULL is allowed. */
+/* Collective on the team, whose contexts have been destroyed. Teams that every world has are left alone. NULL is allowed. */
 SHMD_EXPORT int shmd_team_destroy(struct shmd_team *team);
 /* -1 for NULL. Never block. */
 SHMD_EXPORT int shmd_team_my_pe(const struct shmd_team *team);

@@ -27,8 +27,6 @@ static const char *name_of(uint32_t operation)
 	static const char *const names[] = {
 		[HEAP_OP_MALLOC] = "shmd_malloc",	  [HEAP_OP_CALLOC] = "shmd_calloc",
 		[HEAP_OP_ALIGN] = "shmd_align",		  [HEAP_OP_REALLOC] = "shmd_realloc",
-		[HEAP_OP_FREE] = "shmd_free",		  [HEAP_OP_REGISTER] = "shmd_buffer_register",
-		[HEAP_OP_UNREGISTER] = "shmd_buffer_unregister", [HEAP_OP_CLOSE] = "shmd_world_close",
 	};
 	const char *name = operation < sizeof(names) / sizeof(names[0]) ? names[operation] : NULL;
 

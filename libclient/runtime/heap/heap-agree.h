@@ -34,10 +34,6 @@ enum heap_operation {
 	HEAP_OP_CALLOC = 2,
 	HEAP_OP_ALIGN = 3,
 	HEAP_OP_REALLOC = 4,
-	HEAP_OP_FREE = 5, /* of all PEs in one call */
-	HEAP_OP_REGISTER = 6, /* a buffer of each PE becomes symmetric */
-	HEAP_OP_UNREGISTER = 7,
-	HEAP_OP_CLOSE = 8, /* the world */
 };
 
 enum heap_step {

@@ -61,7 +61,7 @@ TEST(each_argument_that_differs_fails_the_call_with_a_sentence_that_names_the_pe
 	EXPECT(heap, 0, "shmd_malloc: PE 3 asks for memory of heap 0, PE 0 of heap 1 (call 17)");
 	EXPECT(offset, HEAP_NONE, "shmd_malloc: PE 3 passes the memory at offset NULL, PE 0 at 0x0 (call 17)");
 	EXPECT(step, HEAP_STEP_CHUNK, "shmd_malloc: PE 3 is in step 2, PE 0 in step 1 (call 17)");
-	EXPECT(operation, HEAP_OP_FREE, "PE 3 calls shmd_free, PE 0 shmd_malloc (call 17)");
+	EXPECT(operation, HEAP_OP_CALLOC, "PE 3 calls shmd_calloc, PE 0 shmd_malloc (call 17)");
 	EXPECT(operation, 99, "PE 3 calls an unknown call, PE 0 shmd_malloc (call 17)");
 	EXPECT(number, 16, "PE 3 is in its collective call 16 (shmd_malloc), PE 0 in call 17 (shmd_malloc)");
 }
@@ -73,10 +73,10 @@ TEST(the_place_in_the_program_is_compared_before_the_arguments)
 	write_all(&the_call);
 	other.size = 1;
 	heap_record_write(&shared[1], &other, NULL);
-	other = (struct heap_call){.operation = HEAP_OP_CLOSE, .step = HEAP_STEP_ENTER, .number = 17};
+	other = (struct heap_call){.operation = HEAP_OP_REALLOC, .step = HEAP_STEP_ENTER, .number = 17};
 	heap_record_write(&shared[2], &other, NULL);
 	ASSERT_ERR(check_all(), EINVAL);
-	ASSERT_STREQ(shmd_error_text(), "PE 2 calls shmd_world_close, PE 0 shmd_malloc (call 17)");
+	ASSERT_STREQ(shmd_error_text(), "PE 2 calls shmd_realloc, PE 0 shmd_malloc (call 17)");
 }
 
 TEST(a_pe_that_cannot_go_on_fails_the_call_on_all_with_its_reason)
