@@ -25,7 +25,8 @@
 /* One call on a lock. */
 struct shmdi_lock {
 	struct shmd_dev_ctx *ctx;
-	struct shmd_dev_mode mode;
+	struct shmd_dev_mode mode; /* of the atomics */
+	uint64_t turn_nsec; /* how long the caller waits for its turn */
 	struct shmdi_pe_at queue; /* the copy of PE 0 */
 	struct shmdi_pe_at own;
 	uint64_t kept; /* KEPT and the ticket, or 0: what the own copy has beside BUSY */
@@ -82,6 +83,10 @@ SHMDI_FN int shmdi_lock_find(struct shmdi_lock *lock, struct shmd_dev_ctx *ctx, 
 	lock->ctx = ctx;
 	lock->mode = mode;
 	lock->mode.scope = SHMD_DEV_THREAD;
+	lock->turn_nsec = mode.timeout_nsec;
+	/* An atomic whose outcome is unknown would lose the PE's place, so each has the context's time at least. */
+	if (lock->mode.timeout_nsec < SHMDI_FIXED(ctx->timeout_nsec))
+		lock->mode.timeout_nsec = SHMDI_FIXED(ctx->timeout_nsec);
 	lock->own.heap = shmdi_heap_find(world, word, 8, &lock->own.offset);
 	if (((uintptr_t)word & 7) || lock->own.heap == SHMD_DEV_HEAPS)
 		return SHMD_DEV_INVALID;
@@ -189,7 +194,7 @@ SHMDI_APART int shmdi_lock_one(struct shmdi_lock *lock)
 	uint64_t serving = 0, word, looks = 0;
 	int rc;
 
-	shmdi_pe_wait_init(&wait, lock->ctx, lock->mode.timeout_nsec);
+	shmdi_pe_wait_init(&wait, lock->ctx, lock->turn_nsec);
 	rc = shmdi_lock_enter(lock, &wait);
 	if (rc)
 		return rc;

@@ -16,6 +16,7 @@
 #include <shmemclient.h>
 
 #include "libclient/runtime/bootstrap/keyed-hash.h"
+#include "libclient/runtime/bootstrap/last-words.h"
 #include "libclient/runtime/bootstrap/meet.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
@@ -101,9 +102,9 @@ static void links_abort(struct shmd_bootstrap *bootstrap, int status, const char
 {
 	struct links *links = bootstrap->state;
 
-	fprintf(stderr, "shmemd: rank %d ends the job: %s\n", bootstrap->rank, why ? why : "");
 	if (links->tree)
 		tree_abort(links->tree, status, why);
+	last_words("shmemd: rank %d ends the job: %s\n", bootstrap->rank, why ? why : "no reason given");
 	if (links->abort)
 		links->abort(status, why);
 	_exit(status);

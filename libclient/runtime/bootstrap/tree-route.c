@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libclient/runtime/bootstrap/last-words.h"
 #include "libclient/runtime/bootstrap/rank-list.h"
 #include "libclient/runtime/bootstrap/tree-parts.h"
 #include "proto/base/nsec.h"
@@ -267,7 +268,7 @@ static void end_process(struct tree *tree, struct link *from, const struct frame
 	text_of_frame(frame, text);
 	tree_flood(tree, from, frame);
 	tree_flush_for(tree, ABORT_FLUSH_NSEC);
-	fprintf(stderr, "shmemd: rank %u ended the job: %s\n", frame->rank, text);
+	last_words("shmemd: rank %u ended the job: %s\n", frame->rank, text);
 	_exit((int)frame->value);
 }
 

@@ -307,10 +307,9 @@ int shmd_world_close(struct shmd_world *world)
 void shmd_world_abort(struct shmd_world *world, int status, const char *why)
 {
 	status = status ? status : 1;
-	fprintf(stderr, "shmd: PE %d ends the job: %s\n", shmd_my_pe(world), why ? why : "no reason given");
 	if (world && world->pid == getpid()) {
 		__atomic_store_n(&world->dev->ended, 1, __ATOMIC_RELEASE);
-		world->boot.ops->abort(&world->boot, status, why ? why : "aborted");
+		world->boot.ops->abort(&world->boot, status, why ? why : "no reason given");
 	}
 	_exit(status);
 }

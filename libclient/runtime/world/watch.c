@@ -25,16 +25,17 @@ static void mark_gone(struct shmd_world *world, int pe)
 static void gone(void *arg, int rank, const char *why)
 {
 	struct shmd_world *world = arg;
-	char text[PE_TEXT_BYTES];
+	char text[PE_TEXT_BYTES], sentence[2 * PE_TEXT_BYTES];
 
 	if (rank < 0 || rank >= world->size || rank == world->rank)
 		return;
 	mark_gone(world, rank);
-	runtime_log(WORLD, WARN, "%s has ended: %s", pe_text(world->hellos, rank, text), why);
+	/* Not by default: a log that nobody reads would hold up the news of other PEs. */
+	runtime_log(WORLD, INFO, "%s has ended: %s", pe_text(world->hellos, rank, text), why);
 	if (world->settings.abort_on_error) {
-		fprintf(stderr, "shmd: PE %d ends the job, because %s has ended: %s\n", world->rank, pe_text(world->hellos, rank, text), why);
+		snprintf(sentence, sizeof(sentence), "%s has ended: %s", pe_text(world->hellos, rank, text), why);
 		__atomic_store_n(&world->dev->ended, 1, __ATOMIC_RELEASE);
-		world->boot.ops->abort(&world->boot, 1, why);
+		world->boot.ops->abort(&world->boot, 1, sentence);
 		_exit(1);
 	}
 }

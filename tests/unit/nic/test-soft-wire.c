@@ -8,6 +8,7 @@
 #include <linux/sockios.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -362,4 +363,26 @@ TEST(events_of_sessions_that_are_not_there_are_dropped_a_few_at_a_time)
 	ASSERT_EQ(event.session_id, 1u);
 	l.nic->ops->ctx_close(ctx);
 	lab_deinit_impostor(&l);
+}
+
+/* ---- wishes ----------------------------------------------------------------------------------------------------------------- */
+
+TEST(a_process_cannot_make_the_daemon_wait_for_its_wish)
+{
+	const struct remote_want want = {.nic = 3, .peer_nic = 2, .peer_seat = 200};
+	int fd = eventfd(0, EFD_CLOEXEC); /* as a process leaves it that cleared O_NONBLOCK */
+	struct remote_want got;
+	uint64_t word;
+
+	if (test_emulator())
+		test_skip("an emulator of programs has no preadv2");
+	ASSERT_GE(fd, 0);
+	ASSERT_ERR(remote_want_read(fd, &word), EAGAIN);
+	word = remote_want_encode(&want);
+	ASSERT_EQ(write(fd, &word, sizeof(word)), (ssize_t)sizeof(word));
+	ASSERT_OK(remote_want_read(fd, &word));
+	got = remote_want_decode(word);
+	ASSERT(got.nic == want.nic && got.peer_nic == want.peer_nic && got.peer_seat == want.peer_seat);
+	ASSERT_ERR(remote_want_read(fd, &word), EAGAIN);
+	close(fd);
 }

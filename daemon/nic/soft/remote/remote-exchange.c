@@ -198,7 +198,7 @@ static void serve_wish(struct remote_host *host)
 	struct remote_host *peer;
 	uint64_t word;
 
-	if (read(host->want_fd, &word, sizeof(word)) != sizeof(word))
+	if (remote_want_read(host->want_fd, &word) < 0)
 		return;
 	want = remote_want_decode(word);
 	peer = find_peer(host, &want);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,6 +27,17 @@ union control {
 int remote_pair(int ret_fds[2])
 {
 	return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ret_fds) < 0 ? -errno : 0;
+}
+
+int remote_want_read(int fd, uint64_t *ret_word)
+{
+	struct iovec iov = {.iov_base = ret_word, .iov_len = sizeof(*ret_word)};
+	ssize_t n = preadv2(fd, &iov, 1, -1, RWF_NOWAIT);
+
+	/* An emulator of programs may not have the call. */
+	if (n < 0 && errno == ENOSYS)
+		n = read(fd, ret_word, sizeof(*ret_word));
+	return n == sizeof(*ret_word) ? 0 : -EAGAIN;
 }
 
 /* ---- sending -------------------------------------------------------------------------------------------------------------- */

@@ -103,6 +103,9 @@ static inline struct remote_want remote_want_decode(uint64_t word)
 	return (struct remote_want){bits & 0xff, bits >> 8 & 0xff, bits >> 16};
 }
 
+/* Takes the wish: 0, or -EAGAIN at once. Both sides have one description, so the other could make it one on which read() waits. */
+int remote_want_read(int fd, uint64_t *ret_word);
+
 /*
  * REMOTE_CHANNEL: nic is the host's, n the peer's, number the peer's seat, value the peer's epoch, object whether this host opens it. A
  * negative result: there is none.
