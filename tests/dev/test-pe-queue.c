@@ -388,6 +388,14 @@ TEST(atomics_go_by_queue_where_the_nics_are_apart)
 	ASSERT_EQ(shmd_dev_lock_test(lab->ctx, &words[4]), SHMD_DEV_OK);
 	ASSERT_EQ(shmd_dev_lock_test(lab->ctx, &words[4]), SHMD_DEV_AGAIN);
 	ASSERT_EQ(shmd_dev_unlock(lab->ctx, &words[4]), SHMD_DEV_OK);
+	/* A caller without time gets a free lock, and its requests on the way lose no ticket. */
+	for (int i = 0; i < 50; i++) {
+		struct shmd_dev_mode mode = shmd_dev_ctx_mode(lab->ctx, SHMD_DEV_THREAD);
+
+		mode.timeout_nsec = 0;
+		ASSERT_EQ(shmd_dev_lock_as(lab->ctx, &words[4], mode), SHMD_DEV_OK);
+		ASSERT_EQ(shmd_dev_unlock(lab->ctx, &words[4]), SHMD_DEV_OK);
+	}
 	lab_close(lab);
 }
 
