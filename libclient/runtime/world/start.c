@@ -79,10 +79,11 @@ static int choose_path(struct shmd_world *world, const struct world_card *cards,
 static int choose_paths(struct shmd_world *world, const struct world_card *cards)
 {
 	_cleanup_free_ int *nodes = calloc((size_t)world->size * 2, sizeof(*nodes));
-	int *node_pes = nodes + world->size, r = 0;
+	int *node_pes, r = 0;
 
 	if (!nodes)
 		return shmd_error_set(-ENOMEM, "no memory for %d PEs", world->size);
+	node_pes = nodes + world->size;
 	world->n_nodes = cards_number_nodes(cards, world->size, nodes, node_pes);
 	for (int i = 0; i < world->size; i++) {
 		world->peers[i].node = nodes[i];
