@@ -563,7 +563,7 @@ static void attack_round(struct client *victim, struct attack *attack, struct ro
 }
 
 /* Rounds that miss are repeated, since others may use the machine; starvation misses every time. */
-TEST(holes_punched_at_the_lowest_priority_stall_their_own_user_alone)
+TEST_TIMEOUT(holes_punched_at_the_lowest_priority_stall_their_own_user_alone, 120)
 {
 	struct round round;
 	struct attack attack;
