@@ -35,6 +35,7 @@ struct soft_ctx *soft_ctx_free(struct soft_ctx *ctx)
 	doorbell_page_deinit(&ctx->page);
 	soft_map_deinit(&ctx->ledger_map);
 	safe_close(ctx->ledger_fd);
+	pthread_mutex_destroy(&ctx->list_lock);
 	soft_exec_put(ctx->exec);
 	free(ctx);
 	return NULL;
@@ -130,6 +131,7 @@ struct soft_ctx *soft_ctx_alloc(struct soft_exec *exec, const struct nic_ctx_att
 	ctx->nic = nic;
 	ctx->pdn = take_pdn(nic, pdn);
 	ctx->ledger_fd = -1;
+	pthread_mutex_init(&ctx->list_lock, NULL);
 	list_init(&ctx->base.mrs);
 	list_init(&ctx->base.queues);
 	doorbell_page_init(&ctx->page, &exec->poll);

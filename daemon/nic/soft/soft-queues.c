@@ -409,7 +409,9 @@ static int queues_make(struct soft_ctx *ctx, const struct nic_queue_mem *mem, co
 		assert_bug(unmade == 0);
 		return r;
 	}
+	pthread_mutex_lock(&ctx->list_lock);
 	list_add_tail(&ctx->base.queues, &call.queues->base.link);
+	pthread_mutex_unlock(&ctx->list_lock);
 	*ret_queues = &call.queues->base;
 	return 0;
 }

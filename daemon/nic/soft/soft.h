@@ -554,6 +554,8 @@ struct soft_ctx {
 	uint32_t pdn;
 	struct nic_counters last; /* when they were last asked for; the caller's side */
 
+	pthread_mutex_t list_lock; /* base.queues: a question looks a batch up while another thread makes one */
+
 	/* the caller's side: one thread at a time */
 	int ledger_fd; /* -1: it ends with the process */
 	struct soft_map ledger_map;

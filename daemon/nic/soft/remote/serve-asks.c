@@ -39,12 +39,15 @@ static int count(struct nic_ctx *ctx, struct serve_answer *answer)
 
 static struct nic_queues *find_queues(struct nic_ctx *ctx, uint64_t id)
 {
-	struct nic_queues *queues;
+	struct nic_queues *queues, *found = NULL;
 
+	/* A work may add a batch. None goes meanwhile: the caller has the lock that its end needs. */
+	pthread_mutex_lock(&soft_ctx(ctx)->list_lock);
 	list_for_each_entry (queues, &ctx->queues, link)
 		if (serve_id(queues) == id)
-			return queues;
-	return NULL;
+			found = queues;
+	pthread_mutex_unlock(&soft_ctx(ctx)->list_lock);
+	return found;
 }
 
 static int read_queues(struct nic_ctx *ctx, const struct remote_head *head, struct serve_answer *answer)
