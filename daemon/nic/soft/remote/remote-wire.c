@@ -34,8 +34,8 @@ int remote_want_read(int fd, uint64_t *ret_word)
 	struct iovec iov = {.iov_base = ret_word, .iov_len = sizeof(*ret_word)};
 	ssize_t n = preadv2(fd, &iov, 1, -1, RWF_NOWAIT);
 
-	/* An emulator of programs may not have the call. */
-	if (n < 0 && errno == ENOSYS)
+	/* An emulator of programs may not have the call, for which the C library says EOPNOTSUPP. */
+	if (n < 0 && errno == EOPNOTSUPP)
 		n = read(fd, ret_word, sizeof(*ret_word));
 	return n == sizeof(*ret_word) ? 0 : -EAGAIN;
 }
