@@ -14,8 +14,6 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 
-#define OPEN_TRIES 3u /* hosts that end at that moment */
-
 /* ---- the head --------------------------------------------------------------------------------------------------------------- */
 
 struct remote_ctx *remote_ctx_free(struct remote_ctx *ctx)
@@ -171,7 +169,7 @@ int remote_ctx_open(struct nic *base, const struct nic_ctx_attr *attr, struct ni
 	nic->was_started = true;
 	pthread_mutex_unlock(&nic->all->lock);
 	/* One that nobody used may have ended just now. */
-	for (unsigned int i = 0; r == -ENODEV && i < OPEN_TRIES; i++)
+	for (unsigned int i = 0; r == -ENODEV && i < REMOTE_TRIES; i++)
 		r = open_once(nic, attr, &ctx);
 	if (r == 0)
 		*ret_ctx = &ctx->base;

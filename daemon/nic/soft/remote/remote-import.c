@@ -245,17 +245,13 @@ static int import_record(struct remote_nic *nic, struct remote_host *host, const
 	return r;
 }
 
-int remote_ctx_import(struct nic *base, const struct nic_import_attr *attr, struct nic_imported *ret_imported)
+/* With a record of its own, since a host that dies may have taken half of it. */
+static int import_once(struct remote_nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported)
 {
 	_cleanup_(soft_record_deinit) struct soft_record record = {0};
-	struct remote_nic *nic = remote_nic(base);
 	struct remote_host *host;
 	int r;
 
-	if (!all_there(attr))
-		return -EBADF;
-	if (!may_import(nic))
-		return -EBUSY;
 	r = soft_record_decode(attr->record, attr->record_bytes, &record);
 	if (r == 0)
 		r = remote_host_get(nic, attr->ctx.uid, &host);
@@ -263,5 +259,19 @@ int remote_ctx_import(struct nic *base, const struct nic_import_attr *attr, stru
 		return r;
 	r = import_record(nic, host, attr, &record, ret_imported);
 	remote_host_put(host);
+	return r;
+}
+
+int remote_ctx_import(struct nic *base, const struct nic_import_attr *attr, struct nic_imported *ret_imported)
+{
+	struct remote_nic *nic = remote_nic(base);
+	int r = -ENODEV;
+
+	if (!all_there(attr))
+		return -EBADF;
+	if (!may_import(nic))
+		return -EBUSY;
+	for (unsigned int i = 0; r == -ENODEV && i < REMOTE_TRIES; i++)
+		r = import_once(nic, attr, ret_imported);
 	return r;
 }

@@ -15,6 +15,8 @@
 #include "daemon/nic/soft/remote/remote-wire.h"
 #include "daemon/nic/soft/soft.h"
 
+#define REMOTE_TRIES 3u /* hosts that end just when they get a context */
+
 struct remote;
 struct remote_host;
 struct remote_nic;
