@@ -14,8 +14,9 @@ Starts a private shmemd from this folder, runs one thing against it and stops it
   gpu-demo [ARG...]  the demo with CUDA kernels: --gpus 2 for two GPUs
   no-launch          the same without kernels: succeeds when the demo fails
   selftest           every device function on GPU 0, from the headers and from the device library
+  pe-selftest        every device function on PEs, over mapped memory, on GPU 0
   kill               the daemon dies while kernels wait; then the self-test, on a new daemon
-  sanitize           self-test and demo under compute-sanitizer: memcheck, racecheck, synccheck; with two GPUs
+  sanitize           self-tests and demo under compute-sanitizer: memcheck, racecheck, synccheck; with two GPUs
                      the demo on both as well
   bench [ROW]        benchmarks on GPU 0; rows: issue issue-shared completion mailbox rate rate-together rate-8
   bench-cpu          benchmarks on a CPU thread
@@ -28,7 +29,7 @@ TEXT
 what=$1
 shift
 case $what in
-demo | gpu-demo | no-launch | selftest | kill | sanitize | bench | bench-cpu) ;;
+demo | gpu-demo | no-launch | selftest | pe-selftest | kill | sanitize | bench | bench-cpu) ;;
 --help) usage; exit 0 ;;
 *) usage >&2; exit 2 ;;
 esac
@@ -78,6 +79,7 @@ sanitize() {
     for tool in memcheck racecheck synccheck; do
         echo "--- $tool"
         timeout 140 compute-sanitizer --tool "$tool" --error-exitcode 9 "$here/bin/gpu-selftest" || status=1
+        timeout 140 compute-sanitizer --tool "$tool" --error-exitcode 9 "$here/bin/gpu-pe-selftest" 0 gpu-memory || status=1
         timeout 140 compute-sanitizer --tool "$tool" --error-exitcode 9 "$here/bin/shmemd-gpu-demo" || status=1
         if [ "$(nvidia-smi --list-gpus 2>/dev/null | wc -l)" -ge 2 ]; then
             timeout 140 compute-sanitizer --tool "$tool" --target-processes all --error-exitcode 9 \
@@ -102,6 +104,7 @@ selftest)
     program gpu-selftest || status=$?
     program gpu-selftest-library || status=$?
     ;;
+pe-selftest) program gpu-pe-selftest "$@" || status=$? ;;
 kill)
     start_daemon
     program gpu-selftest kill || status=$?
