@@ -21,7 +21,7 @@
 #define PATIENCE_NSEC 5000000000ull
 #define N_LOCKED 50u
 
-/* What a block knows of its PE, and its result. */
+/* A block has one of these for its PE, and puts its result there. */
 struct pe {
 	struct shmd_dev_world world;
 	struct shmd_dev_ctx ctx;
@@ -164,7 +164,7 @@ static __device__ void words_of_each_size(const struct test *t)
 		CALL(shmd_dev_g(t->ctx, word, bytes, t->next, &found));
 		CHECK(found == (value & mask));
 		barrier(t);
-		/* What the previous one put here, read through the one behind it. */
+		/* The previous PE has put this here; read it through the next but one. */
 		CALL(shmd_dev_g(t->ctx, word, bytes, (t->next + 1) % N_PES, &found));
 		CHECK(found == (theirs & mask));
 		barrier(t);
