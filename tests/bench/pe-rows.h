@@ -28,7 +28,7 @@ struct pe_rows_calls {
 	void (*barrier)(void);
 };
 
-/* Of two PEs; both call. */
+/* There are two PEs, and both call. */
 void pe_rows_run(const struct pe_rows_calls *calls, struct pe_rows_memory *memory, int me);
 
 #endif
