@@ -97,7 +97,7 @@ static int comes_late(const struct world_lab *lab, int pe, void *arg)
 	struct shmd_world *world;
 	void *memory;
 
-	mine.attr.timeout_nsec = pe == 0 ? 100 * NSEC_PER_MSEC : 0;
+	mine.attr.timeout_nsec = pe == 0 ? NSEC_PER_SEC : 0;
 	world = world_lab_open_started(&mine, pe);
 	if (pe == 0) {
 		ASSERT_ERR(shmd_malloc(world, 100, 0, &memory), ETIMEDOUT);
