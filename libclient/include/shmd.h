@@ -85,6 +85,8 @@ SHMD_EXPORT int shmd_world_open(const struct shmd_world_attr *attr, struct shmd_
  *
  * Collective; a second call does nothing. shmd_malloc() and the other collective calls on a world do it where it was not done.
  *
+ * While shmemd restarts under a service manager that keeps its socket, it waits for the next one, at most the time limit.
+ *
  * Errors	-ECONNREFUSED, -ENOENT shmemd does not run; -EHOSTUNREACH the allowed paths do not lead to a PE; those of
  *		shmd_nic_open() and shmd_queues_create(). If one PE fails all do
  */

@@ -596,3 +596,32 @@ TEST(threads_share_queues_and_bounce_memory)
 		lab_close(lab);
 	}
 }
+
+/* Compare-swaps, as no NIC adds doubles. */
+static void add_from_threads(const struct lab_thread *me)
+{
+	void *sum = pe_lab_memory(me->lab, 0);
+	double one = 1.0;
+	uint64_t bits;
+
+	memcpy(&bits, &one, 8);
+	for (uint32_t i = 0; !me->pe && i < 20; i++)
+		ASSERT_EQ(shmd_dev_atomic(me->ctx, sum, shmd_dev_amo_of(SHMD_DEV_AMO_ADD_FLOAT, 8, bits), 1), SHMD_DEV_OK);
+}
+
+/* Threads wait for each other in these operations; only waits for PEs end with any PE. */
+TEST(operations_to_a_pe_go_on_after_the_end_of_another)
+{
+	for (enum kind kind = BY_RC; kind < N_KINDS; kind++) {
+		struct lab *lab = lab_open(kind, 0);
+		double sum;
+
+		lab->pes->pes[0].world.n_gone = 1;
+		pe_lab_run(lab->pes, 8, put_from_threads, NULL);
+		memset(pe_lab_memory(lab->pes, 1), 0, 8);
+		pe_lab_run(lab->pes, 8, add_from_threads, NULL);
+		memcpy(&sum, pe_lab_memory(lab->pes, 1), 8);
+		ASSERT_EQ(sum, 160.0);
+		lab_close(lab);
+	}
+}

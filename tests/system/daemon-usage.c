@@ -243,7 +243,8 @@ static uint64_t delays_nsec(pid_t daemon)
 	return nsec;
 }
 
-uint64_t daemon_expect_empty(struct raw_client *ctl, uint64_t limit_nsec)
+uint64_t daemon_expect(struct raw_client *ctl, bool (*is_so)(struct raw_client *ctl, void *arg), void *arg, const char *what,
+		       uint64_t limit_nsec)
 {
 	uint64_t begin = nsec_now(), took, delays, before;
 	struct msg_status_rep status;
@@ -252,10 +253,9 @@ uint64_t daemon_expect_empty(struct raw_client *ctl, uint64_t limit_nsec)
 	before = delays_nsec(status.pid);
 	if (test_has_sanitizer())
 		limit_nsec *= 5;
-	while (!daemon_is_empty(ctl)) {
+	while (!is_so(ctl, arg)) {
 		if (nsec_now() - begin > HANG_FACTOR * limit_nsec)
-			test_fail(TEST_WHERE, "the client's things are still there after %.1f s",
-				  (double)(HANG_FACTOR * limit_nsec) / 1e9);
+			test_fail(TEST_WHERE, "%s are still there after %.1f s", what, (double)(HANG_FACTOR * limit_nsec) / 1e9);
 		nap();
 	}
 	took = nsec_now() - begin;
@@ -265,7 +265,18 @@ uint64_t daemon_expect_empty(struct raw_client *ctl, uint64_t limit_nsec)
 	if (getenv("SHMEMD_TEST_BACKEND"))
 		return took;
 	if (took > limit_nsec + delays)
-		test_fail(TEST_WHERE, "the client's things were there for %.1f s, %.1f s of them for want of a CPU",
-			  (double)took / 1e9, (double)delays / 1e9);
+		test_fail(TEST_WHERE, "%s were there for %.1f s, %.1f s of them for want of a CPU", what, (double)took / 1e9,
+			  (double)delays / 1e9);
 	return took;
+}
+
+static bool is_empty(struct raw_client *ctl, void *arg)
+{
+	(void)arg;
+	return daemon_is_empty(ctl);
+}
+
+uint64_t daemon_expect_empty(struct raw_client *ctl, uint64_t limit_nsec)
+{
+	return daemon_expect(ctl, is_empty, NULL, "the client's things", limit_nsec);
 }

@@ -37,5 +37,8 @@ bool daemon_is_empty(struct raw_client *ctl);
  * took.
  */
 uint64_t daemon_expect_empty(struct raw_client *ctl, uint64_t limit_nsec);
+/* The same for whatever is_so() looks at; `what` for the message: "the heaps". */
+uint64_t daemon_expect(struct raw_client *ctl, bool (*is_so)(struct raw_client *ctl, void *arg), void *arg, const char *what,
+		       uint64_t limit_nsec);
 
 #endif

@@ -60,7 +60,8 @@ SHMDI_FN int shmdi_bounce_take(struct shmd_dev_ctx *ctx, uint64_t timeout_nsec)
 		was = shmdi_pes_load(&ctx->bounce_lock, 4);
 		if (was != SHMDI_BOUNCE_HELD && shmdi_pes_compare_swap(&ctx->bounce_lock, 4, was, SHMDI_BOUNCE_HELD) == was)
 			break;
-		rc = shmdi_pe_wait_round(&wait);
+		/* Another thread of this PE has it, so the end of any PE is no reason to give up. */
+		rc = shmdi_wait_round(&wait.wait);
 		if (rc)
 			return rc;
 	}

@@ -221,7 +221,8 @@ SHMDI_SLOW int shmdi_swap_one(struct shmd_dev_ctx *ctx, const struct shmdi_swap 
 		if (rc || found == guess)
 			break;
 		guess = found;
-		rc = shmdi_pe_wait_round(&wait);
+		/* The end of another PE is no reason to give up. */
+		rc = shmdi_wait_round(&wait.wait);
 	}
 	if (!rc && ret_old)
 		*ret_old = amo->bytes == 8 ? guess : (uint32_t)(guess >> swap->shift);

@@ -40,10 +40,10 @@ static bool is_usable(const struct session *session)
 	return health != SHMD_HEALTH_DAEMON_GONE && health != SHMD_HEALTH_SESSION_ENDED;
 }
 
-static int session_new(const char *path, struct session **ret_session)
+static int session_new(const char *path, uint64_t timeout_nsec, struct session **ret_session)
 {
 	_cleanup_free_ struct session *session = calloc(1, sizeof(*session));
-	struct shmd_client_attr attr = {.socket_path = path};
+	struct shmd_client_attr attr = {.socket_path = path, .timeout_nsec = timeout_nsec};
 	int r;
 
 	if (!session)
@@ -59,12 +59,12 @@ static int session_new(const char *path, struct session **ret_session)
 	return 0;
 }
 
-static int get(const char *path, struct session **ret_session)
+static int get(const char *path, uint64_t timeout_nsec, struct session **ret_session)
 {
 	int r;
 
 	if (!is_usable(current)) {
-		r = session_new(path, &current);
+		r = session_new(path, timeout_nsec, &current);
 		if (r < 0) {
 			current = NULL;
 			return r;
@@ -78,12 +78,12 @@ static int get(const char *path, struct session **ret_session)
 	return 0;
 }
 
-int session_get(const char *path, struct session **ret_session)
+int session_get(const char *path, uint64_t timeout_nsec, struct session **ret_session)
 {
 	int r;
 
 	pthread_mutex_lock(&lock);
-	r = get(path_of(path), ret_session);
+	r = get(path_of(path), timeout_nsec, ret_session);
 	pthread_mutex_unlock(&lock);
 	return r;
 }

@@ -17,8 +17,11 @@
 
 struct session;
 
-/* path "": the library's default. -EINVAL: another world of this process uses another daemon. */
-int session_get(const char *path, struct session **ret_session);
+/*
+ * path "": the library's default. timeout_nsec: of each request to the daemon, if this call opens the session. -EINVAL: another world of
+ * this process uses another daemon.
+ */
+int session_get(const char *path, uint64_t timeout_nsec, struct session **ret_session);
 void session_put(struct session *session); /* NULL is allowed */
 struct shmd_client *session_client(const struct session *session);
 /* Opens it at the first call. */

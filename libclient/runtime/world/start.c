@@ -33,7 +33,7 @@ static int fill_card(struct shmd_world *world, struct world_card *card)
 	/* A range that is too small for the first chunk is a wish for a heap that does not grow. */
 	if (card->range_bytes < card->heap_bytes + 2 * WORLD_INTERNAL_BYTES)
 		card->range_bytes = card->heap_bytes + 2 * WORLD_INTERNAL_BYTES;
-	r = session_get(world->settings.socket, &world->session);
+	r = session_get(world->settings.socket, world->dev->timeout_nsec, &world->session);
 	return r ? r : session_node(world->session, &card->node);
 }
 
