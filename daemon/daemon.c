@@ -52,6 +52,7 @@
 
 /* Without anything done for so long, or after all that time, it is left to the kernel: before the service manager's patience ends. */
 #define FINISH_NSEC (30 * NSEC_PER_SEC)
+#define TOLD_NSEC NSEC_PER_SEC /* a porter that writes health pages takes longer only if its user makes it */
 #define FINISH_STALLED_NSEC (10 * NSEC_PER_SEC) /* where a user's memory is all that takes so long */
 #define FINISH_MOST_NSEC (80 * NSEC_PER_SEC)
 /* During a start: how often it asks the service manager for more time, and for how much. */
@@ -668,6 +669,10 @@ struct daemon *daemon_free(struct daemon *daemon)
 	list_for_each_entry_safe(client, tmp, &daemon->clients, link)
 		if (!session_is_saved(client->session) || client->session->ended)
 			client_free(client);
+	if (daemon->porters)
+		porters_await_told(porter_watch_porters(daemon->porters), TOLD_NSEC);
+	if (daemon->have_registry)
+		registry_leave_porters(&daemon->registry);
 	ctx_pool_stop(daemon->ctx_pool);
 	redraw_stop(daemon->redraw);
 	nic_hotplug_stop(daemon->hotplug);

@@ -71,8 +71,7 @@ static void on_handshake(void *arg)
 
 	if (client->session->hello)
 		hello_give_up(client->session, client->handshake_nsec / NSEC_PER_MSEC);
-	/* While a worker maps its health page the client has said Hello. */
-	else if (client->session->version == 0 && !client->session->busy)
+	else if (client->session->version == 0)
 		session_end(client->session, SHMD_STATUS_PROTOCOL, "no Hello within %" PRIu64 " ms",
 			    client->handshake_nsec / NSEC_PER_MSEC);
 }

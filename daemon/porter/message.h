@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "daemon/porter/inspect.h"
+#include "daemon/porter/words.h"
 
 /* The daemon's orders, carried out one after the other. */
 enum porter_op {
@@ -21,12 +22,14 @@ enum porter_op {
 	PORTER_LAST, /* with the daemon's last descriptor of a hold, or of a slot's socket where `hold` is 0: to be closed with the rest */
 	PORTER_END, /* drop what nobody has read, and close the slot */
 	PORTER_DROP, /* close a hold */
+	PORTER_TELL, /* with a descriptor: write `words` into the health page that it names */
 };
 
 struct porter_order {
 	uint32_t op, slot;
 	uint64_t hold;
 	uint32_t value, reserved;
+	struct words words;
 };
 
 /* A porter's reports. */
@@ -35,6 +38,7 @@ enum porter_event {
 	PORTER_PACKET, /* of PORTER_RECV; the bytes follow, and perhaps a descriptor comes with it */
 	PORTER_CLOSED, /* of PORTER_DROP */
 	PORTER_ENDED, /* of PORTER_END */
+	PORTER_TOLD, /* of PORTER_TELL */
 };
 
 struct porter_news {

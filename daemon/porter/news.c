@@ -104,6 +104,18 @@ static int on_ended(struct porter *porter, const struct news *news)
 	return 0;
 }
 
+/* Its slot may have ended meanwhile. */
+static int on_told(struct porter *porter, const struct news *news)
+{
+	struct porter_slot *slot = find_slot(porter, news->head.slot);
+
+	if (slot && !slot->has_words)
+		return -EBADMSG;
+	if (slot)
+		slot_told(slot, true);
+	return 0;
+}
+
 static int on_started(struct porter *porter)
 {
 	porter->is_running = true;
@@ -123,6 +135,8 @@ static int on_news(struct porter *porter, struct news *news)
 		return on_closed(porter, news);
 	case PORTER_ENDED:
 		return on_ended(porter, news);
+	case PORTER_TOLD:
+		return on_told(porter, news);
 	default:
 		return -EBADMSG;
 	}

@@ -86,6 +86,13 @@ static int flush_attaching(struct porter_slot *slot)
 	return r;
 }
 
+static int send_words(struct porter_slot *slot)
+{
+	const struct porter_order order = {.op = PORTER_TELL, .slot = slot->id, .words = slot->words};
+
+	return send_order(slot->porter, &order, slot->words_fd);
+}
+
 /* Sends all that is not sent yet, in the order in which the porter can carry it out. */
 static int flush_slot(struct porter_slot *slot)
 {
@@ -97,6 +104,10 @@ static int flush_slot(struct porter_slot *slot)
 	}
 	if (r == 0)
 		r = flush_attaching(slot);
+	if (r == 0 && slot->words_fd >= 0 && !slot->has_words) {
+		r = send_words(slot);
+		slot->has_words = r == 0;
+	}
 	if (r == 0 && slot->is_kept != slot->told_kept) {
 		r = porter_send_op(slot, PORTER_KEEP, slot->is_kept, -1);
 		slot->told_kept ^= r == 0;
@@ -142,6 +153,13 @@ static int flush_held(struct held *held)
 	held->is_there = true;
 	list_del(&held->pending);
 	return 0;
+}
+
+bool porter_is_overdue(const struct porter *porter, uint64_t now)
+{
+	bool can_start = porter->channel >= 0 && porter->porters->fork_error == 0;
+
+	return !porter->is_running && !can_start && now - porter->gone_nsec >= PORTER_PATIENCE_NSEC;
 }
 
 bool porter_is_behind(const struct porter *porter)

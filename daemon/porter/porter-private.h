@@ -41,11 +41,15 @@ struct porter_slot {
 	struct foreign_account *account; /* owned */
 	porter_packet_fn packet; /* NULL once the session has ended, or its request has */
 	porter_ready_fn ready;
+	porter_told_fn told; /* NULL once the session has ended */
 	struct attaching *attaching; /* owned: not sent yet, or to be sent to the next porter as well */
 	void *arg;
 	struct held *next; /* owned, while the porter is to read a packet: the packet's descriptors become this hold */
 	bool is_there; /* the present process has the socket */
 	bool is_asked; /* and has the order to read a packet */
+	int words_fd; /* owned: a duplicate of the health page that its porter is to write to, until it has; or -1 */
+	struct words words; /* for it */
+	bool has_words; /* the present process has that order */
 	bool is_kept, told_kept;
 	bool wants_drain;
 	bool is_ended, told_ended;
@@ -108,6 +112,7 @@ bool porter_slot_is_ready(const struct porter_slot *slot); /* its porter runs an
 int porter_send_op(struct porter_slot *slot, enum porter_op op, uint32_t value, int fd); /* 0, or -EAGAIN: not now */
 void attaching_free(struct attaching **at); /* closes it, and unlinks it from the list that *at is in */
 bool porter_is_behind(const struct porter *porter);
+bool porter_is_overdue(const struct porter *porter, uint64_t now); /* none runs, and none could be started for a while */
 void porter_flush(struct porter *porter); /* sends what there is room for */
 void porter_want_slot(struct porter_slot *slot); /* has orders to be sent */
 void porter_want_held(struct held *held);
@@ -120,6 +125,7 @@ void held_drop(struct held *held); /* nothing refers to it any more. May free it
 /* slot.c */
 struct porter_slot *slot_new(struct porter *porter, const struct porter_slot_attr *attr); /* NULL: no memory */
 void slot_free(struct porter_slot *slot);
+void slot_told(struct porter_slot *slot, bool are_written);
 
 /* news.c */
 int porter_read_news(struct porter *porter); /* 0 or -EAGAIN; any other error ends this porter */

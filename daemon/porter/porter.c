@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -97,7 +98,7 @@ static void forget_all(struct porter *porter)
 	struct held *held, *tmp_held;
 
 	list_for_each_entry_safe(slot, tmp_slot, &porter->slots, link) {
-		slot->is_there = slot->told_kept = false;
+		slot->is_there = slot->told_kept = slot->has_words = false;
 		for (struct attaching *at = slot->attaching; at; at = at->next)
 			at->is_there = false;
 		if (slot->is_ended && slot->sock < 0)
@@ -118,6 +119,8 @@ static void fail_waiting(struct porter *porter)
 
 	fdlist_init(&none);
 	list_for_each_entry_safe(slot, tmp, &porter->slots, link) {
+		if (slot->words_fd >= 0 && porter->porters->is_over)
+			slot_told(slot, false);
 		if (!slot->next || (!slot->is_asked && !porter->porters->is_over))
 			continue;
 		held_free(take_ptr(slot->next));
@@ -302,6 +305,33 @@ void porters_discard(struct porters *porters, int sock)
 		porter_slot_end(slot, sock);
 }
 
+/* The first one that has something to write, or NULL. */
+static struct porter *find_telling(struct porters *porters)
+{
+	struct porter_slot *slot;
+	struct porter *porter;
+
+	list_for_each_entry(porter, &porters->all, link)
+		list_for_each_entry(slot, &porter->slots, link)
+			if (slot->words_fd >= 0 && porter->channel >= 0)
+				return porter;
+	return NULL;
+}
+
+void porters_await_told(struct porters *porters, uint64_t nsec)
+{
+	uint64_t end = nsec_add(nsec_now(), nsec), now;
+	struct porter *porter;
+
+	while ((porter = find_telling(porters)) && (now = nsec_now()) < end) {
+		struct pollfd wait = {.fd = porter->channel, .events = POLLIN};
+
+		if (poll(&wait, 1, (int)((end - now) / NSEC_PER_MSEC) + 1) > 0)
+			porter_readable(porter);
+		porter_flush(porter);
+	}
+}
+
 /* Called from the loop alone. No slot is freed meanwhile, since sessions are freed later. */
 static void tell_ready(struct porter *porter)
 {
@@ -318,13 +348,16 @@ static void tell_ready(struct porter *porter)
 /* The next porter may still read such a packet: by then nobody waits for it. */
 static void fail_overdue(struct porter *porter, uint64_t now)
 {
-	bool can_start = porter->channel >= 0 && porter->porters->fork_error == 0;
-	bool is_overdue = !can_start && now - porter->gone_nsec >= PORTER_PATIENCE_NSEC;
+	bool is_overdue = porter_is_overdue(porter, now);
 	struct porter_slot *slot, *tmp;
 	struct fdlist none;
 
 	fdlist_init(&none);
 	list_for_each_entry_safe(slot, tmp, &porter->slots, link) {
+		if (slot->words_fd >= 0 && is_overdue)
+			slot_told(slot, false);
+		if (slot->words_fd >= 0)
+			porters_alarm(porter->porters, PORTER_PATIENCE_NSEC);
 		if (!slot->next || !slot->packet)
 			continue;
 		if (is_overdue)

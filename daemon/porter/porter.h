@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "daemon/porter/held.h"
+#include "daemon/porter/words.h"
 #include "proto/base/fdlist.h"
 
 struct foreign_account;
@@ -53,12 +54,16 @@ typedef void (*porter_packet_fn)(void *arg, int r, const void *buf, size_t bytes
 /* The porter runs and has the socket, too: from here on the socket may take descriptors. */
 typedef void (*porter_ready_fn)(void *arg);
 
+/* The porter has written the words of porter_slot_tell(), and `unwritten` is NULL; or no porter can be started, and nobody has. */
+typedef void (*porter_told_fn)(void *arg, const struct words *unwritten);
+
 struct porter_slot_attr {
 	uint32_t uid;
 	struct foreign_account *account; /* counts descriptors that are not closed yet */
 	int sock; /* borrowed until porter_slot_end() */
 	porter_packet_fn packet;
 	porter_ready_fn ready; /* for porter_slot_await() */
+	porter_told_fn told; /* for porter_slot_tell() */
 	void *arg;
 };
 
@@ -79,6 +84,13 @@ int porter_slot_hold(struct porter_slot *slot, int fd);
  * more.
  */
 int porter_slot_recv(struct porter_slot *slot);
+/*
+ * The porter writes the words into the health page `fd` (borrowed), and `told` is called; until then it takes no others (-EBUSY).
+ * After porter_slot_end() it still writes them, without a call. Another negative errno: there is no porter.
+ */
+int porter_slot_tell(struct porter_slot *slot, int fd, const struct words *words);
+/* Waits for so long until the porters have written all that they were given. For a caller whose loop has ended. */
+void porters_await_told(struct porters *porters, uint64_t nsec);
 void porter_slot_keep(struct porter_slot *slot, bool is_kept); /* the service manager has the socket */
 /* The socket is shut down. `packet` is not called any more, also not for a packet that the porter reads now. */
 void porter_slot_drain(struct porter_slot *slot);

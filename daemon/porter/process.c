@@ -3,8 +3,8 @@
  * The porter: it reads packets with descriptors from its uid's sockets, keeps the descriptors open for longer than the daemon
  * does, and closes them.
  *
- * This thread carries out the orders, and waits for the daemon alone. The closer does everything that may wait for a client,
- * closing above all; this thread closes small memory only. When the daemon has died, its descriptors are open until the kernel has
+ * This thread carries out the orders, and waits for the daemon alone. Closers do everything that may wait for a client: one closes,
+ * another writes health pages; this thread closes small memory only. When the daemon has died, its descriptors are open until the kernel has
  * ended it, which its pidfd reports. The porter closes nothing before that, so that no close of the daemon's is the last one.
  * Sockets that the service manager has stay open for a while longer, for the same reason.
  *
@@ -166,7 +166,7 @@ static void drop_hold(struct hold *hold)
 	if (hold->n == 1 && is_small_memory(hold->fds[0]))
 		close_hold(&hold->job);
 	else
-		closer_run(&hold->job);
+		closer_run(CLOSER_FILES, &hold->job);
 }
 
 static void add_hold(uint64_t id, const int *fds, unsigned int n)
@@ -295,7 +295,7 @@ static int look_at_graves(void)
 		if (grave->end_nsec > now)
 			return (int)((grave->end_nsec - now) / NSEC_PER_MSEC) + 1;
 		list_del(&grave->link);
-		closer_run(&grave->job);
+		closer_run(CLOSER_FILES, &grave->job);
 	}
 	return -1;
 }
@@ -307,7 +307,7 @@ static void end_slot(struct slot *slot)
 	hash_remove(&porter.slots, slot->id);
 	list_del(&slot->link);
 	slot->job.run = run_end;
-	closer_run(&slot->job);
+	closer_run(CLOSER_FILES, &slot->job);
 }
 
 static void drain_slot(struct slot *slot)
@@ -315,7 +315,35 @@ static void drain_slot(struct slot *slot)
 	if (__atomic_exchange_n(&slot->is_draining, true, __ATOMIC_ACQUIRE))
 		return;
 	slot->drain_job.run = run_drain;
-	closer_run(&slot->drain_job);
+	closer_run(CLOSER_FILES, &slot->drain_job);
+}
+
+/* ---- health pages ------------------------------------------------------------------------------------------------- */
+
+struct telling {
+	struct closer_job job;
+	uint32_t slot;
+	int fd; /* owned */
+	struct words words;
+};
+
+static void run_telling(struct closer_job *job)
+{
+	struct telling *telling = container_of(job, struct telling, job);
+
+	if (words_write(telling->fd, &telling->words) < 0)
+		out_of_memory();
+	close(telling->fd);
+	send_event(PORTER_TOLD, telling->slot, 0);
+	free(telling);
+}
+
+static void on_tell(const struct porter_order *order, int fd)
+{
+	struct telling *telling = need(malloc(sizeof(*telling)));
+
+	*telling = (struct telling){.job.run = run_telling, .slot = order->slot, .fd = fd, .words = order->words};
+	closer_run(CLOSER_WORDS, &telling->job);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------------ */
@@ -404,6 +432,8 @@ static void carry_out(const struct porter_order *order, int fd)
 		on_drop(order);
 	else if (order->op == PORTER_LAST && order->hold != 0)
 		on_last_of_hold(order->hold, fd);
+	else if (order->op == PORTER_TELL && fd >= 0)
+		on_tell(order, fd);
 	else if (!slot)
 		safe_close(fd);
 	else if (order->op == PORTER_ATTACH && fd >= 0)

@@ -10,6 +10,7 @@
 #include "daemon/porter/message.h"
 #include "daemon/porter/porter-private.h"
 #include "proto/base/assert.h"
+#include "proto/base/cleanup.h"
 
 struct porter_slot *slot_new(struct porter *porter, const struct porter_slot_attr *attr)
 {
@@ -26,6 +27,8 @@ struct porter_slot *slot_new(struct porter *porter, const struct porter_slot_att
 	slot->account = foreign_account_ref(attr->account);
 	slot->packet = attr->packet;
 	slot->ready = attr->ready;
+	slot->told = attr->told;
+	slot->words_fd = -1;
 	slot->arg = attr->arg;
 	list_init(&slot->pending);
 	list_init(&slot->waiting);
@@ -49,6 +52,7 @@ void slot_free(struct porter_slot *slot)
 	while (slot->attaching)
 		attaching_free(&slot->attaching);
 	foreign_account_unref(slot->account);
+	safe_close(slot->words_fd);
 	free(slot);
 	porter_look_idle(porter);
 }
@@ -114,6 +118,30 @@ int porter_slot_recv(struct porter_slot *slot)
 	return 0;
 }
 
+int porter_slot_tell(struct porter_slot *slot, int fd, const struct words *words)
+{
+	if (slot->words_fd >= 0)
+		return -EBUSY;
+	if (porter_is_overdue(slot->porter, nsec_now()) || (slot->porter->channel < 0 && slot->porter->porters->is_over))
+		return -EPIPE;
+	slot->words_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (slot->words_fd < 0)
+		return -errno;
+	slot->words = *words;
+	porter_want_slot(slot);
+	return 0;
+}
+
+void slot_told(struct porter_slot *slot, bool are_written)
+{
+	const struct words words = slot->words;
+
+	slot->words_fd = safe_close(slot->words_fd);
+	slot->has_words = false;
+	if (slot->told)
+		slot->told(slot->arg, are_written ? NULL : &words);
+}
+
 void porter_slot_keep(struct porter_slot *slot, bool is_kept)
 {
 	slot->is_kept = is_kept;
@@ -133,6 +161,7 @@ void porter_slot_end(struct porter_slot *slot, int sock)
 	slot->sock = sock;
 	slot->is_ended = true;
 	slot->packet = NULL;
+	slot->told = NULL;
 	list_del(&slot->waiting);
 	foreign_account_add(slot->account, 1 + slot->n_attached);
 	porter_want_slot(slot);

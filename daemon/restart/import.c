@@ -365,11 +365,12 @@ static int import_health(struct session *session)
 {
 	struct stat st;
 
-	session->health_fd = save_take_of(session, "health");
+	_cleanup_close_ int fd = save_take_of(session, "health");
+
 	/* Nothing but a memfd is asked for its size. */
-	if (session->health_fd < 0 || fcntl(session->health_fd, F_GET_SEALS) < 0 || fstat(session->health_fd, &st) < 0 ||
-	    st.st_size != sizeof(struct shmd_health_page))
+	if (fd < 0 || fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &st) < 0 || st.st_size != sizeof(struct shmd_health_page))
 		return -EBADF;
+	session_have_page(session, take_fd(&fd));
 	return 0;
 }
 
@@ -525,7 +526,7 @@ static void abandon_contexts(struct session *session)
 		registry_work(session->registry, registry_has_busy(session->registry), &forget->work);
 }
 
-/* Workers write its health words and free it, where there are some. */
+/* Its porter or a worker writes its health words and frees it, where there is one. */
 static void release(struct session *session)
 {
 	session->release = session_release;
@@ -645,7 +646,6 @@ int import_begin(struct registry *registry, uint64_t id, struct state *state, co
 
 void import_run(struct import *a)
 {
-	a->r = session_map_health(a->session, a->session->health_fd);
 	for (unsigned int i = 0; a->r == 0 && i < a->n_nics; i++) {
 		struct nic *nic = a->nics[i]->rnic->nic;
 

@@ -117,14 +117,12 @@ static int check(struct request *req)
 /* The part that only a client has: a health page, and perhaps a socket to watch. */
 static int admit_client(struct request *req)
 {
-	const struct session_health *made = req->op;
 	struct session *session = req->session;
-	int r;
+	int r = session_make_health(&session->health_fd);
 
-	if (made->r < 0)
-		return made->r;
-	session->health = made->page;
-	session->health_fd = made->fd;
+	if (r < 0)
+		return r;
+	session->has_page = true;
 	r = request_add_fd(req, session->health_fd);
 	if (r < 0)
 		return r;
@@ -227,18 +225,6 @@ static int conclude(struct request *req, int r)
 	return r;
 }
 
-static void run_health(struct request *req)
-{
-	struct session_health *made = req->op;
-
-	made->r = session_make_health(made);
-}
-
-static int finish_hello(struct request *req)
-{
-	return conclude(req, hello(req));
-}
-
 int handle_hello(struct request *req)
 {
 	int r = await_porter(req);
@@ -247,11 +233,7 @@ int handle_hello(struct request *req)
 		return r;
 	if (r == 0)
 		r = check(req);
-	if (r == 0 && !request_op(req, sizeof(struct session_health)))
-		r = -ENOMEM;
-	if (r != 0)
-		return conclude(req, r);
-	if (req->msg->hello_req.role != MSG_ROLE_CLIENT)
-		return finish_hello(req);
-	return request_at_memory(req, run_health, finish_hello);
+	if (r == 0)
+		r = hello(req);
+	return conclude(req, r);
 }

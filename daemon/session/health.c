@@ -4,12 +4,11 @@
  *
  * A word keeps its first final value. "Port down" alone is not final. It is set in every session that has the NIC open, or opens it
  * while its port is down, and ends waits on that NIC. Port up clears it by compare-and-swap, and the waits may be repeated. A lost
- * NIC, the session's end and a daemon that is gone replace it. The page is shared with the client and may hold anything, so this
- * file writes it and never trusts it.
+ * NIC, the session's end and a daemon that is gone replace it.
  *
- * Mapping and unmapping may wait for the memory of a user who stalls, and a client can punch a hole into its page, for which
- * its writers then wait. So workers map the page, write it and unmap it, on all NICs that have workers. Control thread, except
- * session_health_write() and session_make_health().
+ * The client can punch a hole into its page. Whoever writes or unmaps the page then waits for the hole, and a process that has it mapped
+ * does not die before. So a session's porter writes it, one order at a time, and the session is not freed before that is done. Where
+ * there is no porter a worker writes it, or this thread if there are no workers. Control thread.
  */
 #include "daemon/session/session.h"
 
@@ -19,64 +18,79 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/porter/porter.h"
 #include "proto/base/cleanup.h"
-
-static bool health_replace(uint32_t *word, uint32_t old, uint32_t value)
-{
-	return __atomic_compare_exchange_n(word, &old, value, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-}
-
-/* One try for each value that gives way: the library writes final values only. */
-static void health_set_final(uint32_t *word, uint32_t value)
-{
-	if (!health_replace(word, SHMD_HEALTH_OK, value))
-		health_replace(word, SHMD_HEALTH_PORT_DOWN, value);
-}
-
-static bool has(uint64_t bits, unsigned int i)
-{
-	return bits >> i & 1;
-}
-
-void session_health_write(struct shmd_health_page *page, const struct health_news *news)
-{
-	for (unsigned int i = 0; i < SHMD_HEALTH_NICS; i++) {
-		if (has(news->lost, i))
-			health_set_final(&page->nic[i], SHMD_HEALTH_NIC_LOST);
-		else if (has(news->down, i))
-			health_replace(&page->nic[i], SHMD_HEALTH_OK, SHMD_HEALTH_PORT_DOWN);
-		else if (has(news->active, i))
-			health_replace(&page->nic[i], SHMD_HEALTH_PORT_DOWN, SHMD_HEALTH_OK);
-	}
-	if (!news->has_ended)
-		return;
-	health_set_final(&page->session, SHMD_HEALTH_SESSION_ENDED);
-	for (unsigned int i = 0; i < SHMD_HEALTH_NICS; i++)
-		health_set_final(&page->nic[i], SHMD_HEALTH_SESSION_ENDED);
-}
-
-/* ---- by a worker ------------------------------------------------------------------------------------------------- */
 
 struct health_write {
 	struct work work;
 	struct session *session; /* it is not freed before this is done */
-	struct shmd_health_page *page;
-	struct health_news news;
+	int fd; /* the session's */
+	struct words words;
 };
 
-static bool is_news(const struct health_news *news)
+bool session_health_is_busy(const struct session *session)
 {
-	return news->has_ended || (news->lost | news->down | news->active) != 0;
+	return session->health_write || session->is_telling;
 }
+
+static void write_words(struct session *session);
+
+/* While firmware closes its contexts, kernels wait for the words of its end. */
+static void on_written(struct session *session)
+{
+	/* A session with a porter has no other writer at its end. */
+	if (session->connection.slot)
+		write_words(session);
+	if (session_health_is_busy(session))
+		return;
+	if (session->released && (!session->busy || session->contexts_closed))
+		session->release(session);
+	else
+		write_words(session);
+}
+
+/* ---- by its porter ------------------------------------------------------------------------------------------------ */
+
+static bool tell_porter(struct session *session)
+{
+	struct porter_slot *slot = session->connection.slot;
+
+	if (!slot || porter_slot_tell(slot, session->health_fd, &session->words) < 0)
+		return false;
+	session->words = (struct words){0};
+	session->is_telling = !session->registry->left_porters;
+	return true;
+}
+
+void session_health_told(struct session *session, const struct words *unwritten)
+{
+	session->is_telling = false;
+	if (unwritten)
+		words_prepend(&session->words, unwritten);
+	on_written(session);
+}
+
+void registry_leave_porters(struct registry *registry)
+{
+	struct session *session, *tmp;
+
+	registry->left_porters = true;
+	list_for_each_entry_safe(session, tmp, &registry->sessions, link) {
+		if (!session->is_telling)
+			continue;
+		session->is_telling = false;
+		on_written(session);
+	}
+}
+
+/* ---- by a worker ------------------------------------------------------------------------------------------------- */
 
 static void write_run(struct work *work)
 {
 	struct health_write *write = container_of(work, struct health_write, work);
 
-	session_health_write(write->page, &write->news);
+	words_write(write->fd, &write->words);
 }
-
-static void write_news(struct session *session);
 
 static void write_done(struct work *work)
 {
@@ -85,27 +99,20 @@ static void write_done(struct work *work)
 
 	session->health_write = NULL;
 	free(write);
-	/* While firmware closes its contexts, kernels wait for the words of its end. */
-	if (session->released && (!session->busy || session->contexts_closed))
-		session->release(session);
-	else
-		write_news(session);
+	on_written(session);
 }
 
-/* Without memory or a worker, the next call writes the news, or the teardown. */
-static void write_news(struct session *session)
+/* Without memory the next call writes the words, or the teardown. */
+static void have_worker_write(struct session *session)
 {
-	struct health_write *write;
+	struct health_write *write = malloc(sizeof(*write));
 
-	if (session->health_write || !is_news(&session->health_news))
-		return;
-	write = malloc(sizeof(*write));
 	if (!write)
 		return;
 	*write = (struct health_write){
 		.work = {.users = {session->user.uid, session->user.cgroup}, .run = write_run, .done = write_done},
-		.session = session, .page = session->health ? session->health : session->last_health, .news = session->health_news};
-	session->health_news = (struct health_news){0};
+		.session = session, .fd = session->health_fd, .words = session->words};
+	session->words = (struct words){0};
 	session->health_write = write;
 	if (registry_run_at_memory(session->registry, &write->work)) {
 		session->health_write = NULL;
@@ -113,79 +120,68 @@ static void write_news(struct session *session)
 	}
 }
 
-/* A session that an import gives up is freed at once, so no worker may hold it: it has no `release` yet. */
-static void publish(struct session *session)
+/* ---- by whom there is ---------------------------------------------------------------------------------------------- */
+
+/* A session that an import gives up has no `release` yet, and is freed at once: its teardown writes. */
+static void write_words(struct session *session)
 {
-	if (registry_has_busy(session->registry) && session->release) {
-		write_news(session);
+	if (session_health_is_busy(session) || !words_are_any(&session->words) || tell_porter(session))
 		return;
+	if (!registry_has_busy(session->registry)) {
+		words_write(session->health_fd, &session->words);
+		session->words = (struct words){0};
+	} else if (session->release) {
+		have_worker_write(session);
 	}
-	session_health_write(session->health, &session->health_news);
-	session->health_news = (struct health_news){0};
 }
 
 void session_health_port(struct session *session, const struct session_nic *nic, enum nic_port_state state)
 {
-	struct health_news *news = &session->health_news;
 	uint64_t bit = UINT64_C(1) << nic->index;
+	struct words words = {0};
 
-	/* It is being torn down. */
-	if (!session->health)
-		return;
-	if (state == NIC_PORT_ACTIVE && !(session->told_down & bit))
+	if (!session->has_page || (state == NIC_PORT_ACTIVE && !(session->told_down & bit)))
 		return;
 	session->told_down |= bit;
-	/* "Lost" is final. */
-	news->lost |= state == NIC_PORT_LOST ? bit : 0;
-	news->down &= ~bit;
-	news->active &= ~bit;
-	if (state == NIC_PORT_DOWN)
-		news->down |= bit;
-	else if (state != NIC_PORT_LOST)
-		news->active |= bit;
-	publish(session);
+	words.lost = state == NIC_PORT_LOST ? bit : 0;
+	words.down = state == NIC_PORT_DOWN ? bit : 0;
+	words.active = state != NIC_PORT_LOST && state != NIC_PORT_DOWN ? bit : 0;
+	words_prepend(&words, &session->words);
+	session->words = words;
+	write_words(session);
 }
 
 void session_health_end(struct session *session)
 {
-	if (!session->health || session->told_end)
+	if (!session->has_page || session->told_end)
 		return;
 	session->told_end = true;
-	session->health_news.has_ended = true;
-	publish(session);
+	session->words.has_ended = true;
+	write_words(session);
 }
 
 /* ---- the page ------------------------------------------------------------------------------------------------------ */
 
-static int map_page(int fd, struct shmd_health_page **ret_page)
+void session_have_page(struct session *session, int fd)
 {
-	void *page = mmap(NULL, sizeof(struct shmd_health_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-	if (page == MAP_FAILED)
-		return -errno;
-	*ret_page = page;
-	return 0;
-}
-
-int session_map_health(struct session *session, int fd)
-{
+	session->health_fd = fd;
 	session->told_down = UINT64_MAX;
-	return map_page(fd, &session->health);
+	session->has_page = true;
 }
 
-int session_make_health(struct session_health *ret_health)
+/* No client has it yet, so writing to it waits for nobody. */
+int session_make_health(int *ret_fd)
 {
 	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+	const struct shmd_health_page page = {.version = SHMD_HEALTH_PAGE_VERSION};
 	_cleanup_close_ int fd = memfd_create("shmemd-health", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int r;
+	ssize_t n;
 
-	if (fd < 0 || ftruncate(fd, sizeof(struct shmd_health_page)) < 0 ||
-	    fcntl(fd, F_ADD_SEALS, seals) < 0)
+	if (fd < 0 || ftruncate(fd, sizeof(page)) < 0 || fcntl(fd, F_ADD_SEALS, seals) < 0)
 		return -errno;
-	r = map_page(fd, &ret_health->page);
-	if (r < 0)
-		return r;
-	ret_health->page->version = SHMD_HEALTH_PAGE_VERSION;
-	ret_health->fd = take_fd(&fd);
-	return 0;
+	n = pwrite(fd, &page, sizeof(page), 0);
+	if (n < 0)
+		return -errno;
+	*ret_fd = take_fd(&fd);
+	return n == (ssize_t)sizeof(page) ? 0 : -EIO;
 }

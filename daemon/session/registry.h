@@ -115,6 +115,7 @@ struct registry {
 	unsigned int n_monitors;
 	bool saves_sessions; /* attr.save was there when the registry was made; set before the first session, never changed */
 	bool draining; /* drain.c */
+	bool left_porters; /* registry_leave_porters() */
 	uint64_t drain_end_nsec;
 	uint64_t last_id;
 	uint64_t sessions_total, refused_total;

@@ -13,13 +13,12 @@
  * that a client posts after its end, so every flush ends.
  *
  * If a NIC blocks or stalls, a worker takes its steps; the control thread then reads nothing of an ended session but its owner. It
- * must not begin while a worker is busy with the session. Firmware and the health page have workers of two kinds, and firmware
- * comes first there: a hole in the page puts off the end of the session, and not that of its queues.
+ * must not begin while a worker is busy with the session. Its porter writes the words of its end, or a worker. With firmware that is
+ * done meanwhile: a hole in the page puts off the end of the session, and not that of its queues.
  */
 #include "daemon/session/session.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "daemon/porter/held.h"
 #include "daemon/session/monitor.h"
@@ -121,27 +120,12 @@ static void teardown_saved(struct session *session)
 		session->registry->attr.save->forget(session);
 }
 
-/* An import that is given up has not mapped it. */
-static void teardown_map(struct session *session)
-{
-	if (!session->last_health && session->health_fd >= 0 && session_map_health(session, session->health_fd) == 0)
-		session->last_health = take_ptr(session->health);
-}
-
-/* News that are not written yet. */
+/* Words that are not written yet, and that no porter will write. */
 static void teardown_words(struct session *session)
 {
-	teardown_map(session);
-	if (session->last_health)
-		session_health_write(session->last_health, &session->health_news);
-}
-
-/* Unmapping may wait for a user's memory. */
-static void teardown_health(struct session *session)
-{
-	if (session->last_health)
-		munmap(session->last_health, sizeof(*session->last_health));
-	session->last_health = NULL;
+	if (words_are_any(&session->words))
+		words_write(session->health_fd, &session->words);
+	session->words = (struct words){0};
 }
 
 static void teardown_health_fd(struct session *session)
@@ -185,11 +169,6 @@ static const struct step of_contexts[] = {
 	{"7 doorbell pages, 8 PDs, 9 contexts and their descriptors", teardown_contexts},
 };
 
-static const struct step of_page[] = {
-	{"8 health words that are not written yet", teardown_words},
-	{"8 the mapping of the health page", teardown_health},
-};
-
 static const struct step of_session[] = {
 	{"10 saved state, 9 descriptors in the fd store", teardown_saved},
 	{"the same in the session's tables, 11 their quota", teardown_resources},
@@ -208,8 +187,8 @@ static void teardown_begin(struct session *session)
 		request_free(take_ptr(session->hello));
 	session_packet_free(session);
 	/* Also without session_end(): a kernel on a GPU has only these words. */
-	session->health_news.has_ended |= !session->told_end;
-	session->last_health = take_ptr(session->health);
+	session->words.has_ended |= session->has_page && !session->told_end;
+	session->has_page = false;
 	monitor_leave(session);
 	session_save_ending(session);
 	/* This needs no NIC, so the next process of this world does not wait for firmware. */
@@ -232,15 +211,14 @@ static void contexts_run(struct work *work)
 
 static void page_run(struct work *work)
 {
-	TAKE_STEPS(container_of(work, struct session, work), of_page);
+	teardown_words(container_of(work, struct session, work));
 }
 
 /* Kernels that wait for its NICs see the words first. */
 static void teardown_run(struct work *work)
 {
-	teardown_words(container_of(work, struct session, work));
-	contexts_run(work);
 	page_run(work);
+	contexts_run(work);
 }
 
 static void teardown_done(struct work *work)
@@ -257,6 +235,8 @@ struct session *session_free(struct session *session)
 {
 	if (!session)
 		return NULL;
+	if (session->connection.slot)
+		session_health_end(session);
 	teardown_begin(session);
 	teardown_run(&session->work);
 	teardown_done(&session->work);
@@ -271,10 +251,10 @@ static void set_work(struct session *session, void (*run)(struct work *work), vo
 /* When nobody else writes it. */
 static void end_page(struct session *session)
 {
-	if (session->health_write)
+	if (session_health_is_busy(session))
 		return;
 	set_work(session, page_run, teardown_done);
-	if (registry_run_at_memory(session->registry, &session->work))
+	if (!words_are_any(&session->words) || registry_run_at_memory(session->registry, &session->work))
 		teardown_done(&session->work);
 }
 
@@ -297,11 +277,9 @@ static void end_at_firmware(struct session *session)
 /* By one worker, if it needs one. */
 static void end_at_memory(struct session *session)
 {
-	bool takes_time = registry_has_busy(session->registry) && (session->n_nics > 0 || session->health_fd >= 0);
-
 	teardown_begin(session);
 	set_work(session, teardown_run, teardown_done);
-	if (!takes_time)
+	if (!registry_has_busy(session->registry) || (session->n_nics == 0 && !words_are_any(&session->words)))
 		registry_work(session->registry, false, &session->work);
 	else if (registry_run_at_memory(session->registry, &session->work))
 		teardown_done(&session->work);
@@ -312,13 +290,16 @@ void session_release(struct session *session)
 	if (!session)
 		return;
 	session->released = true;
+	/* Its porter writes before anything else ends. */
+	if (session->connection.slot)
+		session_health_end(session);
 	if (session->contexts_closed)
 		end_page(session);
 	else if (session->busy)
 		return;
 	else if (session->registry->blocks && session->n_nics > 0)
 		end_at_firmware(session);
-	else if (!session->health_write)
+	else if (!session_health_is_busy(session))
 		end_at_memory(session);
 }
 

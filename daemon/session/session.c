@@ -299,6 +299,11 @@ static int pass_on(struct session *session)
 	return r == -ENOPROTOOPT ? 0 : r;
 }
 
+static void on_told(void *arg, const struct words *unwritten)
+{
+	session_health_told(arg, unwritten);
+}
+
 static void on_ready(void *arg)
 {
 	struct session *session = arg;
@@ -319,6 +324,7 @@ int session_let_send_fds(struct session *session)
 		.sock = conn->fd,
 		.packet = on_packet,
 		.ready = on_ready,
+		.told = on_told,
 		.arg = session,
 	};
 	int r;

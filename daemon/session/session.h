@@ -17,6 +17,7 @@
 #include "daemon/session/identity.h"
 #include "daemon/session/save.h"
 #include "daemon/session/quota.h"
+#include "daemon/porter/words.h"
 #include "daemon/session/registry.h"
 #include "daemon/session/resource.h"
 #include "proto/base/hash.h"
@@ -30,7 +31,7 @@
 #define SESSION_CONNECTION_FDS 2 /* of any connection: socket, pidfd */
 
 /* Most mappings that the daemon has for one of each; of a context: struct nic.maps_per_ctx. */
-#define SESSION_MAPS 1 /* health page */
+#define SESSION_MAPS 1 /* health page, while no porter writes it */
 #define SESSION_MR_MAPS 1
 #define SESSION_QUEUES_MAPS 1
 
@@ -101,12 +102,6 @@ struct session_packet {
 	uint8_t data[];
 };
 
-/* Changes of a page's words that are not written yet. */
-struct health_news {
-	bool has_ended;
-	uint64_t lost, down, active; /* bits: NICs. At most one has the bit of a NIC */
-};
-
 struct session {
 	struct registry *registry;
 	struct list link; /* registry->sessions */
@@ -156,9 +151,9 @@ struct session {
 	unsigned int n_watches; /* pairs that were made for the client */
 	int watch_fds[2]; /* owned: this process's ends of the pairs that the client watches; -1: none. The second is the newest of further ones */
 	int health_fd; /* owned; -1 before Hello */
-	struct shmd_health_page *health; /* mapped; NULL before Hello, and once teardown has begun */
-	struct shmd_health_page *last_health; /* what teardown writes at last, and unmaps */
-	struct health_news health_news; /* not written yet */
+	bool has_page; /* false before Hello, and once teardown has begun */
+	struct words words; /* of the page: not written yet */
+	bool is_telling; /* its porter writes */
 	uint64_t told_down; /* bits: NICs whose words may say something else than OK */
 	bool told_end; /* the page says that the session has ended, or its writer will */
 	struct health_write *health_write; /* a worker writes; NULL: none does */
@@ -257,22 +252,15 @@ void session_look(struct session *session);
 
 /* ---- health.c ------------------------------------------------------------------------------------------------------ */
 
-struct session_health {
-	struct shmd_health_page *page;
-	int fd;
-	int r; /* the caller's */
-};
-
-int session_make_health(struct session_health *ret_health); /* any thread; maps the page, owned by the caller from then on */
-/*
- * Every word: the session has ended. Where there are workers one of them writes the words, and the control thread waits a little for
- * it: the client may punch a hole into its page.
- */
-void session_health_end(struct session *session);
-void session_health_write(struct shmd_health_page *page, const struct health_news *news); /* any thread */
+int session_make_health(int *ret_fd);
+void session_have_page(struct session *session, int fd); /* takes it: one that is there already */
+void session_health_end(struct session *session); /* every word: the session has ended */
 /* The word of one NIC follows its port: down, active again, lost for good. */
 void session_health_port(struct session *session, const struct session_nic *nic, enum nic_port_state state);
-int session_map_health(struct session *session, int fd); /* a page that is there; borrowed */
+bool session_health_is_busy(const struct session *session); /* somebody writes; session->release() follows */
+void session_health_told(struct session *session, const struct words *unwritten); /* as porter_told_fn */
+/* The loop has ended, so reports of porters do not come any more: nothing waits for them. */
+void registry_leave_porters(struct registry *registry);
 
 /* ---- saved state: save.h; nothing where nothing is saved -------------------------------------------------------------- */
 

@@ -63,7 +63,7 @@ ROOMS = [
     Room('daemon/nic/soft', ours=('daemon/nic/nic.h', 'daemon/nic/doorbell-poll.h', 'daemon/nic/nic-page.h',
                                   'daemon/nic/nic-record.h', 'daemon/engine/engine.h', 'daemon/engine/ledger.h', 'proto/base', 'kernels/abi',
                                   'kernels/host')),
-    Room('daemon/porter', ours=('proto', 'proto/base')),
+    Room('daemon/porter', ours=('proto', 'proto/base', 'kernels/abi')),
     Room('daemon/session', ours=('daemon/nic/nic.h', 'daemon/host/host.h', 'daemon/porter', 'daemon/topo', 'proto', 'proto/base')),
     Room('daemon/restart', ours=('daemon/session', 'daemon/nic/nic.h', 'daemon/porter', 'daemon/service/fdstore.h', 'proto',
                                  'proto/base')),

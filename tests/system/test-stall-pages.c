@@ -5,7 +5,11 @@
  * A process of the lowest priority punches them, so whoever touches the page meanwhile waits for seconds. Bounds are ten times what
  * is promised, as tests run on busy machines; what was measured is printed.
  */
+#include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "proto/base/nsec.h"
@@ -72,4 +76,108 @@ TEST_TIMEOUT(holes_in_a_health_page_do_not_hold_up_the_administrator_who_kills_i
 	}
 	stall_admin_close(&admin);
 	fixture_daemon_stop(&daemon);
+}
+
+/* ---- the daemon's end -------------------------------------------------------------------------------------------------- */
+
+#define N_MAPPINGS 20000u /* of each page: a hole has to be made in each */
+#define N_PAGES 3u
+#define DEATH_NSEC NSEC_PER_SEC /* promised */
+#define STOP_NSEC (10 * NSEC_PER_SEC)
+
+/* Others have it mapped very often, and punch: the kernel holds the file's list of mappings meanwhile. */
+static void __attribute__((noreturn)) map_often(int page, int pipe)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (unsigned int i = 0; i < N_MAPPINGS; i++) {
+		volatile char *at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, page, 0);
+
+		if (at == MAP_FAILED)
+			break;
+		(void)at[0];
+	}
+	if (write(pipe, "m", 1) != 1)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+static pid_t start_mapping(int page)
+{
+	int fds[2];
+	pid_t pid;
+	char c;
+
+	ASSERT_OK(pipe(fds));
+	pid = fork();
+	ASSERT_GE(pid, 0);
+	if (pid == 0)
+		map_often(page, fds[1]);
+	close(fds[1]);
+	ASSERT_EQ(read(fds[0], &c, 1), 1);
+	close(fds[0]);
+	return pid;
+}
+
+struct attack {
+	struct fixture_daemon daemon;
+	struct puncher punchers[N_PAGES];
+	struct raw_client raws[N_PAGES];
+	pid_t mappers[N_PAGES];
+	int pages[N_PAGES];
+};
+
+static void attack_begin(struct attack *attack)
+{
+	fixture_daemon_start(&attack->daemon, NULL);
+	for (unsigned int i = 0; i < N_PAGES; i++) {
+		open_punched(&attack->raws[i], attack->daemon.socket, &attack->pages[i]);
+		attack->mappers[i] = start_mapping(attack->pages[i]);
+		puncher_start(&attack->punchers[i], attack->pages[i], PAGE);
+	}
+	usleep(500000);
+}
+
+static void attack_end(struct attack *attack)
+{
+	for (unsigned int i = 0; i < N_PAGES; i++) {
+		puncher_stop(&attack->punchers[i]);
+		kill(attack->mappers[i], SIGKILL);
+		ASSERT_EQ(waitpid(attack->mappers[i], NULL, 0), attack->mappers[i]);
+		raw_close(&attack->raws[i]);
+		close(attack->pages[i]);
+	}
+}
+
+/* While their sessions end, too, which is written into the pages. */
+TEST_TIMEOUT(holes_in_health_pages_do_not_keep_the_daemon_from_dying, 90)
+{
+	struct attack attack;
+	uint64_t begin, took;
+
+	attack_begin(&attack);
+	for (unsigned int i = 0; i < N_PAGES / 2; i++)
+		raw_close(&attack.raws[i]);
+	usleep(100000);
+	begin = nsec_now();
+	fixture_daemon_kill(&attack.daemon);
+	took = nsec_now() - begin;
+	printf("# the daemon took %.3f s to die\n", (double)took / NSEC_PER_SEC);
+	attack_end(&attack);
+	ASSERT_LT(took, DEATH_NSEC);
+}
+
+/* It waits for porters for a second, and not for what keeps them. */
+TEST_TIMEOUT(holes_in_health_pages_do_not_keep_the_daemon_from_stopping, 90)
+{
+	struct attack attack;
+	uint64_t begin, took;
+
+	attack_begin(&attack);
+	begin = nsec_now();
+	fixture_daemon_stop(&attack.daemon);
+	took = nsec_now() - begin;
+	printf("# the daemon took %.3f s to stop\n", (double)took / NSEC_PER_SEC);
+	attack_end(&attack);
+	ASSERT_LT(took, STOP_NSEC);
 }

@@ -199,6 +199,14 @@ void lab_init_porters(struct lab *lab, uint64_t limit)
 	init(lab, limit, false);
 }
 
+struct shmd_health_page lab_page(const struct session *session)
+{
+	struct shmd_health_page page;
+
+	ASSERT_EQ(pread(session->health_fd, &page, sizeof(page), 0), (ssize_t)sizeof(page));
+	return page;
+}
+
 void lab_deinit(struct lab *lab)
 {
 	ASSERT(list_empty(&lab->todo) && list_empty(&lab->ready));

@@ -39,6 +39,7 @@ bool lab_run(struct lab *lab); /* what a worker does with the oldest one; false:
 bool lab_done(struct lab *lab); /* what the control thread does with the oldest one that was run */
 unsigned int lab_work(struct lab *lab); /* all, also what comes up meanwhile; how many */
 void lab_deinit(struct lab *lab);
+struct shmd_health_page lab_page(const struct session *session); /* as its client sees it now */
 /* Nothing is charged, published or alive on any NIC. */
 void lab_assert_empty(struct lab *lab);
 

@@ -166,8 +166,7 @@ static void die(struct session *session)
 
 	ASSERT(list_empty(&session->saved.gone));
 	session->saved.state = state_free(session->saved.state);
-	ASSERT_OK(munmap(session->health, sizeof(*session->health)));
-	session->health = NULL;
+	session->has_page = false;
 	session->health_fd = safe_close(session->health_fd);
 	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, dummy));
 	ASSERT_GE(dup3(dummy[0], session->connection.fd, O_CLOEXEC), 0);

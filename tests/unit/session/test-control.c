@@ -83,9 +83,9 @@ TEST(kill_ends_the_victim_with_its_status_and_no_other_session)
 	fill_kill(&req, s.client.session->id);
 	raw_expect(&s.admin.raw, &req, NULL, 0, MSG_OK_REP, &rep);
 	pair_expect_end(&s.client, SHMD_STATUS_KILLED);
-	ASSERT_EQ(s.client.session->health->session, SHMD_HEALTH_SESSION_ENDED);
+	ASSERT_EQ(lab_page(s.client.session).session, SHMD_HEALTH_SESSION_ENDED);
 	ASSERT(!s.other.session->ended);
-	ASSERT_EQ(s.other.session->health->session, SHMD_HEALTH_OK);
+	ASSERT_EQ(lab_page(s.other.session).session, SHMD_HEALTH_OK);
 	/* It has ended, though it is not freed yet. */
 	raw_expect_error(&s.admin.raw, &req, NULL, 0, SHMD_STATUS_NOT_FOUND);
 	scene_deinit(&s);
@@ -221,7 +221,7 @@ TEST(drain_tells_clients_and_ends_them_after_the_grace)
 	pass_time(&s);
 	pair_expect_end(&s.client, SHMD_STATUS_DRAINING);
 	pair_expect_end(&s.other, SHMD_STATUS_DRAINING);
-	ASSERT_EQ(s.client.session->health->session, SHMD_HEALTH_SESSION_ENDED);
+	ASSERT_EQ(lab_page(s.client.session).session, SHMD_HEALTH_SESSION_ENDED);
 	ASSERT(!s.admin.session->ended);
 	scene_deinit(&s);
 }

@@ -293,7 +293,7 @@ TEST(nic_that_is_back_stays_lost_for_sessions_that_had_it)
 	ASSERT_EQ(lab.registry.nics[0].info.state, NIC_PORT_ACTIVE);
 	pair_init_hello(&later, &lab, MSG_ROLE_CLIENT);
 	raw_open_nic(&later.raw, "fake0");
-	ASSERT_EQ(later.session->health->nic[0], SHMD_HEALTH_OK);
+	ASSERT_EQ(lab_page(later.session).nic[0], SHMD_HEALTH_OK);
 	munmap(page, sizeof(*page));
 	pair_deinit(&pair);
 	pair_deinit(&later);
