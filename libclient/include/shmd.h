@@ -214,6 +214,27 @@ SHMD_EXPORT int shmd_team_split_strided(struct shmd_team *parent, int start, int
 SHMD_EXPORT int shmd_team_split_2d(struct shmd_team *parent, int xrange, struct shmd_team **ret_row, struct shmd_team **ret_column);
 /* PEs with equal colors, ordered by key, then by PE; color -1: no team. Collective on the parent. */
 SHMD_EXPORT int shmd_team_split_color(struct shmd_team *parent, int color, int key, struct shmd_team **ret_team);
+/* The members of a new team as each of them names them; all pass the same, but for my_pe. */
+struct shmd_team_members {
+	uint64_t tag; /* any number that tells the team from others that some of its members make at the same time */
+	int n_pes;
+	const int *pes; /* n_pes PEs of the world, each once, in the order of the team; NULL: the callers find each other by the tag */
+	int my_pe; /* without pes: the number of the caller in the team */
+};
+/*
+ * shmd_team_from_members - a team of any PEs, which they make by themselves
+ *
+ * Collective on the members; other PEs of the world take no part and need not know of it. A PE may make several teams at once, in
+ * threads, if their tags differ. When the call returns all members have the team, and the tag may serve again.
+ *
+ * members	in; not kept
+ * Blocks	until all members have called
+ * Errors	-EINVAL a PE is not in the world, or named twice, the caller is not named, or two PEs have one number; -ENOSPC
+ *		SHMD_DEV_MAX_TEAMS live on a PE, all members get it; -ETIMEDOUT a PE did not call with these members and this tag, the text
+ *		names it; -EHOSTDOWN a PE has ended that was not forgiven. After a failure members may call again
+ */
+SHMD_EXPORT int shmd_team_from_members(struct shmd_world *world, const struct shmd_team_members *members,
+				       struct shmd_team **ret_team);
 /* Collective on the team, whose contexts have been destroyed. Teams that every world has are left alone. NULL is allowed. */
 SHMD_EXPORT int shmd_team_destroy(struct shmd_team *team);
 /* -1 for NULL. Never block. */

@@ -9,6 +9,7 @@
  *	exchange	what world_exchange() passes (exchange.h): two slots for each PE, used in turn
  *	scratch		of teams, by id
  *	boards		of teams, by id: ids that members offer (team/split.c)
+ *	meetings	of PEs that make a team by themselves (team/members.c)
  */
 #ifndef SHMD_WORLD_HEAP_H
 #define SHMD_WORLD_HEAP_H
@@ -30,10 +31,13 @@ struct heap_record;
 
 #define WORLD_EXCHANGE_BYTES 4096u /* of one slot */
 #define WORLD_BOARD_BYTES 64u
+#define WORLD_MEETINGS 16u /* calls of a PE at once */
+#define WORLD_MEETING_BYTES 128u
 
 #define WORLD_EXCHANGE_OFFSET UINT64_C(0)
 #define WORLD_BOARDS_OFFSET (WORLD_EXCHANGE_OFFSET + 2 * WORLD_EXCHANGE_BYTES)
-#define WORLD_SCRATCH_OFFSET (WORLD_BOARDS_OFFSET + SHMD_DEV_MAX_TEAMS * WORLD_BOARD_BYTES)
+#define WORLD_MEETINGS_OFFSET (WORLD_BOARDS_OFFSET + SHMD_DEV_MAX_TEAMS * WORLD_BOARD_BYTES)
+#define WORLD_SCRATCH_OFFSET (WORLD_MEETINGS_OFFSET + WORLD_MEETINGS * WORLD_MEETING_BYTES)
 #define WORLD_INTERNAL_END (WORLD_SCRATCH_OFFSET + (uint64_t)SHMD_DEV_MAX_TEAMS * SHMD_DEV_TEAM_SCRATCH_BYTES)
 #define WORLD_INTERNAL_BYTES ((WORLD_INTERNAL_END + 4095) & ~UINT64_C(4095)) /* HEAP_CHUNK_ALIGN of heap-alloc.h */
 

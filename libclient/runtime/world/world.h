@@ -61,7 +61,7 @@ struct shmd_world {
 	bool is_watched;
 
 	pthread_mutex_t lock; /* held by the start and collective calls on the heap, while they wait too */
-	pthread_mutex_t tables; /* teams, ids, contexts; held briefly */
+	pthread_mutex_t tables; /* teams, ids, meetings, contexts; held briefly */
 	uint32_t is_started; /* atomic */
 	int n_nodes; /* 0 before the start */
 	struct session *session;
@@ -72,6 +72,7 @@ struct shmd_world {
 	struct shmd_dev_world *dev;
 	struct shmd_ctx *ctx; /* the default one, first of the list */
 	struct team_ids *ids;
+	uint32_t meetings; /* slots of the internal area that calls use (team/members.c); under `tables` */
 	struct shmd_team *teams; /* all that live here; those that every world has come last */
 	struct shmd_team *builtin[WORLD_N_BUILTIN]; /* by id */
 };
