@@ -49,7 +49,7 @@ struct shmd_bootstrap_ops {
 	void (*abort)(struct shmd_bootstrap *bootstrap, int status, const char *why);
 	/*
 	 * Not collective. A rank that closes has not died: the others' watch stays silent, and their later collective calls
-	 * fail with -ESHUTDOWN.
+	 * fail with -ESHUTDOWN. A call that this rank has completed completes on the others, too.
 	 */
 	void (*close)(struct shmd_bootstrap *bootstrap);
 };

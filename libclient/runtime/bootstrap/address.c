@@ -13,7 +13,7 @@
 
 #include <shmemclient.h>
 
-#include "proto/base/cleanup.h"
+#include "libclient/runtime/bootstrap/own-fds.h"
 
 #define BACKLOG 4096
 
@@ -114,14 +114,6 @@ int resolve_host(const char *host, uint16_t port, int family, union address *ret
 	return n ? (int)n : shmd_error_set(-EHOSTUNREACH, "%s has no address", host);
 }
 
-static void set_port(union address *address, unsigned int port)
-{
-	if (address->any.sa_family == AF_INET6)
-		address->in6.sin6_port = htons((uint16_t)port);
-	else
-		address->in.sin_port = htons((uint16_t)port);
-}
-
 static int listen_once(const union address *at, uint16_t *ret_port)
 {
 	_cleanup_close_ int fd = socket(at->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -144,12 +136,12 @@ static int listen_once(const union address *at, uint16_t *ret_port)
 
 static int listen_ports(const union address *at, unsigned int n_ports, uint16_t *ret_port)
 {
-	union address next = *at;
+	union address next;
 	unsigned int port = address_port(at);
 	int fd = -EADDRINUSE;
 
 	for (unsigned int i = 0; i < n_ports && fd == -EADDRINUSE; i++) {
-		set_port(&next, port + i);
+		next = address_with_port(at, port + i);
 		fd = listen_once(&next, ret_port);
 	}
 	return fd;
@@ -188,10 +180,10 @@ int listen_everywhere(int family, uint16_t port, unsigned int n_ports, uint16_t 
 
 int connect_begin(const union address *to, const union address *local)
 {
-	_cleanup_close_ int fd = socket(to->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	_cleanup_own_fd_ int fd = own_socket(to->any.sa_family);
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (local && bind(fd, &local->any, address_bytes(local)))
 		return -errno;
 	if (connect(fd, &to->any, address_bytes(to)) && errno != EINPROGRESS)
@@ -224,6 +216,22 @@ const char *address_text(const union address *address, char text[ADDRESS_TEXT_BY
 		snprintf(text, ADDRESS_TEXT_BYTES, "%s:%u", number, address_port(address));
 	}
 	return text;
+}
+
+bool address_is_loopback(const union address *address)
+{
+	if (address->any.sa_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&address->in6.sin6_addr);
+	return ntohl(address->in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+bool address_is_here(const union address *local, const union address *peer)
+{
+	uint8_t one[UID_ADDRESS_BYTES], other[UID_ADDRESS_BYTES];
+
+	uid_pack_address(local, one);
+	uid_pack_address(peer, other);
+	return address_is_loopback(local) || !memcmp(one, other, sizeof(one));
 }
 
 static void make_plain(union address *address)

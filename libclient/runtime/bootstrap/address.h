@@ -25,13 +25,16 @@ int listen_at(const union address *at, unsigned int n_ports, uint16_t *ret_port)
 /* The same at all addresses of this machine, of both families where the kernel has both. */
 int listen_everywhere(int family, uint16_t port, unsigned int n_ports, uint16_t *ret_port);
 
-/* Begins to connect from `local` (NULL: the kernel chooses). Returns the socket, which is writable once it is connected, or -errno. */
+/* An own descriptor (own-fds.h). Begins to connect from `local` (NULL: the kernel chooses). Returns the socket, which is writable once it is connected, or -errno. */
 int connect_begin(const union address *to, const union address *local);
 /* Sends at once, and notices within half a minute that the other machine is gone. */
 void socket_tune(int fd);
 
 #define ADDRESS_TEXT_BYTES 64
 const char *address_text(const union address *address, char text[ADDRESS_TEXT_BYTES]);
+bool address_is_loopback(const union address *address);
+/* True if a connection with these ends stays on this machine. */
+bool address_is_here(const union address *local, const union address *peer);
 /* Both ends of a connection; an IPv4 address in IPv6 form becomes IPv4. -errno */
 int address_of_peer(int fd, union address *ret);
 int address_of_socket(int fd, union address *ret);

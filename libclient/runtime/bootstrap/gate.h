@@ -21,6 +21,7 @@ struct gate;
 struct gate_visit {
 	struct wire_hello hello;
 	union address from; /* with the port where its children come to */
+	bool is_here;	    /* it runs on this machine: other machines may know that by another address */
 };
 /* Fills the reply. Returns true if the connection is to stay. */
 typedef bool (*gate_judge_fn)(void *arg, const struct gate_visit *visit, struct wire_reply *reply);
@@ -30,7 +31,7 @@ typedef void (*gate_keep_fn)(void *arg, const struct gate_visit *visit, const st
 /* Owns the listener, also on failure: -ENOMEM. */
 int gate_new(int listener, const uint8_t secret[UID_SECRET_BYTES], struct gate **ret);
 void gate_free(struct gate *gate); /* NULL is fine */
-void gate_forget(struct gate *gate); /* close all descriptors: in a forked child */
+void gate_forget(struct gate *gate); /* the numbers of its descriptors: in a forked child */
 
 /* At most GATE_MOST_VISITORS + 1 entries. Returns how many. */
 unsigned int gate_poll(struct gate *gate, struct pollfd *fds);

@@ -14,6 +14,7 @@ struct guest {
 	unsigned int place;
 	uint8_t instance[WIRE_NONCE_BYTES];
 	union address address;
+	bool is_here; /* on rank 0's machine */
 };
 
 struct join {
@@ -78,6 +79,13 @@ static bool is_known(const struct guest *guest, const struct wire_hello *hello)
 	return !memcmp(guest->instance, hello->instance, WIRE_NONCE_BYTES);
 }
 
+static union address address_for_others(const struct guest *guest)
+{
+	union address here = {.in = {.sin_family = AF_INET, .sin_port = htons(address_port(&guest->address))}};
+
+	return guest->is_here ? here : guest->address;
+}
+
 static bool welcome(const struct join *join, const struct guest *guest, struct wire_reply *reply)
 {
 	unsigned int parent = join->by_place[(guest->place - 1) / JOIN_FANOUT];
@@ -85,7 +93,7 @@ static bool welcome(const struct join *join, const struct guest *guest, struct w
 	reply->place = guest->place;
 	reply->parent = parent;
 	if (parent)
-		reply->address = join->guests[parent].address;
+		reply->address = address_for_others(&join->guests[parent]);
 	return !parent;
 }
 
@@ -130,10 +138,13 @@ bool join_answer(struct join *join, const struct gate_visit *visit, struct wire_
 	if (guest->came && (!hello->rank || !is_known(guest, hello)))
 		return refuse_duplicate(join, visit, reply);
 	if (!guest->came) {
-		*guest = (struct guest){.came = true, .place = join->n, .address = visit->from};
+		*guest = (struct guest){.came = true, .place = join->n};
 		memcpy(guest->instance, hello->instance, WIRE_NONCE_BYTES);
 		join->by_place[join->n++] = hello->rank;
 	}
+	/* A later try may come from another address, and with another port for the children. */
+	guest->address = visit->from;
+	guest->is_here = visit->is_here;
 	return welcome(join, guest, reply);
 }
 
@@ -145,6 +156,11 @@ bool join_is_complete(const struct join *join)
 bool join_came(const struct join *join, unsigned int rank)
 {
 	return join->guests[rank].came;
+}
+
+unsigned int join_rank_at(const struct join *join, unsigned int place)
+{
+	return join->by_place[place];
 }
 
 const char *join_note(const struct join *join)

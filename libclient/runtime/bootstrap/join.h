@@ -27,6 +27,7 @@ bool join_answer(struct join *join, const struct gate_visit *visit, struct wire_
 
 bool join_is_complete(const struct join *join);
 bool join_came(const struct join *join, unsigned int rank);
+unsigned int join_rank_at(const struct join *join, unsigned int place); /* that came */
 /* A sentence about the last duplicate, or "". */
 const char *join_note(const struct join *join);
 

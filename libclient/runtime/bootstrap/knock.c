@@ -10,7 +10,7 @@
 #include <shmemclient.h>
 
 #include "libclient/runtime/bootstrap/address.h"
-#include "proto/base/cleanup.h"
+#include "libclient/runtime/bootstrap/own-fds.h"
 #include "proto/base/nsec.h"
 
 /* A try. The listener may be a busy process on a busy machine, or a stranger that never answers. */
@@ -69,7 +69,7 @@ static int connect_to(const struct knock *knock, const union address *to)
 {
 	bool has_interface = knock->interface && *knock->interface;
 	union address local;
-	_cleanup_close_ int fd = -1;
+	_cleanup_own_fd_ int fd = -1;
 	int err, error = 0;
 	socklen_t bytes = sizeof(error);
 
@@ -88,7 +88,7 @@ static int connect_to(const struct knock *knock, const union address *to)
 }
 
 /* An error is one of this try: the listener may be another process than the one meant. */
-static int talk(const struct knock *knock, int fd, struct wire_reply *ret)
+static int talk(const struct knock *knock, const union address *to, int fd, struct wire_reply *ret)
 {
 	uint8_t nonce[WIRE_NONCE_BYTES], bytes[WIRE_REPLY_BYTES];
 	struct wire_hello hello = knock->hello;
@@ -100,7 +100,7 @@ static int talk(const struct knock *knock, int fd, struct wire_reply *ret)
 	if (!err)
 		err = address_of_socket(fd, &local);
 	if (!err && knock->port)
-		err = knock->port(knock->arg, &local, &hello.port);
+		err = knock->port(knock->arg, &local, to, &hello.port);
 	if (err)
 		return err;
 	if (getrandom(hello.nonce, sizeof(hello.nonce), 0) != sizeof(hello.nonce))
@@ -114,12 +114,14 @@ static int talk(const struct knock *knock, int fd, struct wire_reply *ret)
 
 static int try_address(const struct knock *knock, const union address *to, struct wire_reply *ret)
 {
-	_cleanup_close_ int fd = connect_to(knock, to);
+	_cleanup_own_fd_ int fd = connect_to(knock, to);
 	int err;
 
 	if (fd < 0)
 		return fd;
-	err = talk(knock, fd, ret);
+	err = talk(knock, to, fd, ret);
+	if (!err && ret->address.any.sa_family == AF_INET && !ret->address.in.sin_addr.s_addr)
+		ret->address = address_with_port(to, address_port(&ret->address));
 	return err ? err : take_fd(&fd);
 }
 
@@ -156,15 +158,10 @@ int knock(const struct knock *knock, struct wire_reply *ret)
 	int err = 0;
 
 	for (unsigned int i = 0;; i++) {
-		unsigned int port;
 		int fd;
 
 		to = knock->addresses[i / knock->n_ports % knock->n_addresses];
-		port = address_port(&to) + i % knock->n_ports;
-		if (to.any.sa_family == AF_INET6)
-			to.in6.sin6_port = htons((uint16_t)port);
-		else
-			to.in.sin_port = htons((uint16_t)port);
+		to = address_with_port(&to, address_port(&to) + i % knock->n_ports);
 		fd = try_address(knock, &to, ret);
 		if (fd >= 0)
 			return fd;

@@ -16,13 +16,16 @@ struct knock {
 	const char *interface;	     /* connect from an address of these; NULL: the kernel chooses */
 	uint64_t deadline;	     /* of the monotonic clock */
 	struct wire_hello hello;     /* all but nonce and port */
-	/* Called when connected, with this side's address, for hello.port; NULL: 0. -errno */
-	int (*port)(void *arg, const union address *local, uint16_t *ret_port);
+	/* Called when connected, with the addresses of both sides, for hello.port; NULL: 0. -errno */
+	int (*port)(void *arg, const union address *local, const union address *peer, uint16_t *ret_port);
 	void *arg;
 	const char *who; /* "rank 0" */
 };
 
-/* Returns the connection once it is welcome; what the listener refuses is returned with its error and text. */
+/*
+ * Returns the connection, an own descriptor (own-fds.h), once it is welcome; what the listener refuses is returned with its error and text. An
+ * address 0.0.0.0 in the reply has become the one that was reached.
+ */
 int knock(const struct knock *knock, struct wire_reply *ret);
 
 #endif

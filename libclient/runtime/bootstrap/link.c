@@ -3,12 +3,14 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "libclient/runtime/bootstrap/little-endian.h"
-#include "proto/base/cleanup.h"
+#include "libclient/runtime/bootstrap/own-fds.h"
 
 void frame_write_head(const struct frame *frame, uint8_t head[FRAME_HEAD_BYTES])
 {
@@ -42,8 +44,10 @@ struct link *link_new(int fd, int rank, unsigned int size)
 {
 	struct link *link = calloc(1, sizeof(*link));
 
-	if (!link) {
-		safe_close(fd);
+	fd = own_fd_adopt(fd);
+	if (!link || fd < 0) {
+		own_fd_close(fd);
+		free(link);
 		return NULL;
 	}
 	link->fd = fd;
@@ -63,7 +67,7 @@ void link_free(struct link *link)
 		free(out);
 	}
 	free(link->in.body);
-	safe_close(link->fd);
+	own_fd_close(link->fd);
 	free(link);
 }
 
@@ -91,6 +95,18 @@ int link_send(struct link *link, const struct frame *frame)
 bool link_has_output(const struct link *link)
 {
 	return link->first;
+}
+
+size_t link_bytes_left(const struct link *link)
+{
+	size_t left = 0;
+	int kernels = 0;
+
+	for (const struct link_out *out = link->first; out; out = out->next)
+		left += out->n - out->sent;
+	if (!ioctl(link->fd, SIOCOUTQ, &kernels) && kernels > 0)
+		left += (size_t)kernels;
+	return left;
 }
 
 /* `sent` is bounded by n. */
@@ -132,10 +148,33 @@ static int begin_body(struct link *link)
 	if (err || !link->in.bytes)
 		return err;
 	link->in.body = malloc(link->in.bytes);
-	return link->in.body ? 0 : -ENOMEM;
+	link->skips = !link->in.body;
+	return link->skips ? -ENOMEM : 0;
 }
 
-int link_receive(struct link *link, struct frame *ret)
+static int receive_body(struct link *link)
+{
+	uint8_t dropped[4096];
+	size_t done = link->have - FRAME_HEAD_BYTES, left = link->in.bytes - done;
+
+	if (link->skips)
+		return receive_some(link, dropped, left < sizeof(dropped) ? left : sizeof(dropped));
+	return receive_some(link, link->in.body + done, left);
+}
+
+static bool end_frame(struct link *link, struct frame *ret)
+{
+	bool is_whole = !link->skips;
+
+	if (is_whole)
+		*ret = link->in;
+	link->in = (struct frame){0};
+	link->have = 0;
+	link->skips = false;
+	return is_whole;
+}
+
+static int receive_frame(struct link *link)
 {
 	while (link->have < FRAME_HEAD_BYTES) {
 		int n = receive_some(link, link->head + link->have, FRAME_HEAD_BYTES - link->have);
@@ -147,14 +186,20 @@ int link_receive(struct link *link, struct frame *ret)
 			return n;
 	}
 	while (link->have < FRAME_HEAD_BYTES + (size_t)link->in.bytes) {
-		size_t done = link->have - FRAME_HEAD_BYTES;
-		int n = receive_some(link, link->in.body + done, link->in.bytes - done);
+		int n = receive_body(link);
 
 		if (n <= 0)
 			return n;
 	}
-	*ret = link->in;
-	link->in = (struct frame){0};
-	link->have = 0;
 	return 1;
+}
+
+int link_receive(struct link *link, struct frame *ret)
+{
+	int n;
+
+	do
+		n = receive_frame(link);
+	while (n > 0 && !end_frame(link, ret));
+	return n;
 }

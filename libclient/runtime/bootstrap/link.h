@@ -20,7 +20,7 @@ enum frame_type {
 	FRAME_LATE,	 /* towards rank 0: the time limit of `rank` is over */
 	FRAME_FAIL,	 /* to all: every collective call fails with `value`, a negative errno; the body is a sentence */
 	FRAME_GONE,	 /* to all: `rank` has died */
-	FRAME_BYE,	 /* to all: `rank` has closed */
+	FRAME_BYE,	 /* to all: `rank` has closed, after it completed calls 0 to seq - 1 */
 	FRAME_ABORT,	 /* to all: end with status `value`; the body is a sentence of `rank` */
 	FRAME_LAST = FRAME_ABORT,
 };
@@ -56,6 +56,7 @@ struct link {
 	uint8_t head[FRAME_HEAD_BYTES];
 	size_t have;
 	struct frame in;
+	bool skips; /* its body: no memory */
 };
 
 struct link *link_new(int fd, int rank, unsigned int size); /* owns fd; NULL without memory */
@@ -65,7 +66,12 @@ int link_send(struct link *link, const struct frame *frame); /* copies; -ENOMEM 
 /* As much as the socket takes. 0: all is sent, -EAGAIN, or the connection's error. */
 int link_flush(struct link *link);
 bool link_has_output(const struct link *link);
-/* 1: a frame, whose body is the caller's; 0: not yet; -ECONNRESET at the end, -EPROTO, -ENOMEM, ... */
+/* Bytes that the other side has not acknowledged, here and in the kernel. */
+size_t link_bytes_left(const struct link *link);
+/*
+ * 1: a frame, whose body is the caller's; 0: not yet; -ECONNRESET at the end, -EPROTO, ... -ENOMEM: no memory for a frame, which is then read
+ * and dropped; the connection goes on.
+ */
 int link_receive(struct link *link, struct frame *ret);
 
 #endif

@@ -45,23 +45,22 @@ static int call(struct links *links, uint8_t kind, const void *share, size_t byt
 	return 0;
 }
 
-static bool is_too_large(const struct links *links, size_t bytes)
+/* A frame holds a result, and rank 0 holds the shares of all ranks: `each` is how many pieces of `bytes` that are. */
+static int check_bytes(const struct links *links, size_t bytes, uint64_t each)
 {
-	return bytes > LINK_MOST_BYTES / links->size;
-}
-
-static int too_large(const struct links *links, size_t bytes)
-{
+	if (bytes <= LINK_MOST_BYTES / each)
+		return 0;
 	return shmd_error_set(-EMSGSIZE, "%zu bytes for each of %u ranks are too many for one call of the bootstrap; at most %u", bytes,
-			      links->size, LINK_MOST_BYTES / links->size);
+			      links->size, (unsigned int)(LINK_MOST_BYTES / each));
 }
 
 static int links_allgather(struct shmd_bootstrap *bootstrap, const void *mine, void *all, size_t bytes)
 {
 	struct links *links = bootstrap->state;
+	int err = check_bytes(links, bytes, links->size);
 
-	if (is_too_large(links, bytes))
-		return too_large(links, bytes);
+	if (err)
+		return err;
 	if (links->tree)
 		return call(links, COLLECT_GATHER, mine, bytes, bytes, all, bytes * links->size);
 	if (bytes)
@@ -72,9 +71,10 @@ static int links_allgather(struct shmd_bootstrap *bootstrap, const void *mine, v
 static int links_alltoall(struct shmd_bootstrap *bootstrap, const void *to, void *from, size_t bytes)
 {
 	struct links *links = bootstrap->state;
+	int err = check_bytes(links, bytes, (uint64_t)links->size * links->size);
 
-	if (is_too_large(links, bytes))
-		return too_large(links, bytes);
+	if (err)
+		return err;
 	if (links->tree)
 		return call(links, COLLECT_ALLTOALL, to, bytes * links->size, bytes, from, bytes * links->size);
 	if (bytes)
@@ -186,7 +186,8 @@ static int connect_all(const struct bootstrap_attr *how, const struct links_attr
 		       struct shmd_bootstrap *bootstrap)
 {
 	struct meet meeting = {.rank = (unsigned int)attr->rank, .size = (unsigned int)attr->size, .uid = attr->uid, .number = how->number,
-			       .interface = how->interface, .timeout_nsec = links->timeout_nsec, .deadline = attr->deadline,
+			       .interface = how->interface, .timeout_nsec = links->timeout_nsec, .has_launcher = attr->abort,
+			       .deadline = attr->deadline,
 			       .version = shmd_version()};
 	int err = meet(&meeting, &links->tree);
 

@@ -12,21 +12,14 @@
 #include "libclient/runtime/bootstrap/bootstrap.h"
 #include "libclient/runtime/bootstrap/knock.h"
 #include "libclient/runtime/bootstrap/listeners.h"
-#include "proto/base/cleanup.h"
+#include "libclient/runtime/bootstrap/own-fds.h"
 
 /* ---- ids --------------------------------------------------------------------------------------------------------------------- */
-
-static bool is_loopback(const union address *address)
-{
-	if (address->any.sa_family == AF_INET6)
-		return IN6_IS_ADDR_LOOPBACK(&address->in6.sin6_addr);
-	return ntohl(address->in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-}
 
 /* No stranger needs to reach this rank by another address than those of the id. */
 static int listen_for(const struct uid_parts *parts, int family, uint16_t *ret_port)
 {
-	bool first_is_all = parts->n_addresses == 1 || is_loopback(&parts->addresses[0]);
+	bool first_is_all = parts->n_addresses == 1 || address_is_loopback(&parts->addresses[0]);
 	int fd = first_is_all ? listen_at(&parts->addresses[0], parts->n_ports, ret_port) : -EADDRNOTAVAIL;
 
 	/* A name of this machine may belong to a gateway in front of it. */
@@ -43,7 +36,7 @@ int bootstrap_uid_make(const struct bootstrap_attr *attr, struct shmd_uid *ret)
 	if (n < 0)
 		return n;
 	/* Rank 0 listens at one loopback address; another one in the id would refuse the ranks. */
-	parts.n_addresses = is_loopback(&parts.addresses[0]) ? 1 : (unsigned int)n;
+	parts.n_addresses = address_is_loopback(&parts.addresses[0]) ? 1 : (unsigned int)n;
 	if (getrandom(parts.secret, sizeof(parts.secret), 0) != sizeof(parts.secret))
 		return shmd_error_set(-EIO, "the kernel has no random numbers for a secret");
 	fd = listen_for(&parts, attr->family, &parts.port);
@@ -78,7 +71,7 @@ static int no_memory(void)
 
 static int meet_as_first(const struct meet *meet, const struct uid_parts *parts, const uint8_t *secret, struct tree **ret)
 {
-	struct tree_attr attr = {.size = meet->size, .timeout_nsec = meet->timeout_nsec};
+	struct tree_attr attr = {.size = meet->size, .timeout_nsec = meet->timeout_nsec, .has_launcher = meet->has_launcher};
 	int fd = take_listener(meet, parts);
 
 	if (fd < 0)
@@ -95,6 +88,7 @@ static int meet_as_first(const struct meet *meet, const struct uid_parts *parts,
 /* ---- the others -------------------------------------------------------------------------------------------------------------- */
 
 struct home {
+	const struct uid_parts *parts;
 	int fd;
 	uint16_t port;
 	union address at;
@@ -102,23 +96,31 @@ struct home {
 
 static void closehome(struct home *home)
 {
-	home->fd = safe_close(home->fd);
+	home->fd = own_fd_close(home->fd);
 }
 
-/* This rank's children come to the address by which rank 0 sees it. */
-static int listen_at_home(void *arg, const union address *local, uint16_t *ret_port)
+static int listen_like_first(const struct uid_parts *parts, uint16_t *ret_port)
+{
+	struct uid_parts mine = *parts;
+
+	mine.port = 0;
+	mine.n_ports = 1;
+	mine.addresses[0] = address_with_port(&mine.addresses[0], 0);
+	return listen_for(&mine, 0, ret_port);
+}
+
+/* This rank's children come to the address by which rank 0 sees it; on rank 0's machine, to any by which they reach rank 0. */
+static int listen_at_home(void *arg, const union address *local, const union address *peer, uint16_t *ret_port)
 {
 	struct home *home = arg;
-	union address at = *local;
+	union address at = address_with_port(local, 0);
 
-	if (at.any.sa_family == AF_INET6)
-		at.in6.sin6_port = 0;
-	else
-		at.in.sin_port = 0;
 	if (home->fd < 0 || memcmp(&home->at, &at, sizeof(at))) {
 		closehome(home);
 		home->at = at;
-		home->fd = listen_at(&at, 1, &home->port);
+		home->fd = address_is_here(local, peer) ? listen_like_first(home->parts, &home->port) : listen_at(&at, 1, &home->port);
+		if (home->fd >= 0)
+			home->fd = own_fd_adopt(home->fd);
 		if (home->fd < 0)
 			return home->fd;
 	}
@@ -142,7 +144,7 @@ static int check_place(const struct wire_reply *reply, unsigned int size)
 /* Returns the connection to the parent and the place in the tree. */
 static int find_parent(struct knock *how, struct wire_reply *reply)
 {
-	_cleanup_close_ int fd = knock(how, reply);
+	_cleanup_own_fd_ int fd = knock(how, reply);
 	struct wire_reply parents;
 	char who[32];
 	int err = fd < 0 ? fd : check_welcome(reply);
@@ -152,7 +154,7 @@ static int find_parent(struct knock *how, struct wire_reply *reply)
 	if (err || !reply->parent)
 		return err ? err : take_fd(&fd);
 	snprintf(who, sizeof(who), "rank %u", reply->parent);
-	fd = safe_close(fd);
+	fd = own_fd_close(fd);
 	how->who = who;
 	how->addresses = &reply->address;
 	how->n_addresses = how->n_ports = 1;
@@ -167,7 +169,8 @@ static int find_parent(struct knock *how, struct wire_reply *reply)
 static int grow_tree(const struct meet *meet, const struct wire_reply *reply, int fd, struct home *home, const uint8_t *secret,
 		     struct tree **ret)
 {
-	struct tree_attr attr = {.rank = meet->rank, .size = meet->size, .place = reply->place, .timeout_nsec = meet->timeout_nsec};
+	struct tree_attr attr = {.rank = meet->rank, .size = meet->size, .place = reply->place, .timeout_nsec = meet->timeout_nsec,
+				 .has_launcher = meet->has_launcher};
 
 	attr.parent = link_new(fd, (int)reply->parent, meet->size);
 	if (!attr.parent)
@@ -181,7 +184,7 @@ static int grow_tree(const struct meet *meet, const struct wire_reply *reply, in
 
 static int meet_as_other(const struct meet *meet, const struct uid_parts *parts, const uint8_t *secret, struct tree **ret)
 {
-	_cleanup_(closehome) struct home home = {.fd = -1};
+	_cleanup_(closehome) struct home home = {.parts = parts, .fd = -1};
 	struct wire_reply reply;
 	struct knock how = {.secret = secret, .addresses = parts->addresses, .n_addresses = parts->n_addresses,
 			    .n_ports = parts->n_ports, .interface = meet->interface, .deadline = meet->deadline,

@@ -12,6 +12,7 @@ struct meet {
 	uint32_t number;
 	const char *interface;
 	uint64_t timeout_nsec;
+	bool has_launcher; /* as in tree.h */
 	uint64_t deadline;
 	const char *version; /* of the library; ranks of different versions refuse each other */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * "openshmem": the PEs of an OpenSHMEM library that the process has loaded and initialised. Blocks until all PEs have called: OpenSHMEM has no time
- * limits.
+ * limits, so a PE that does not call holds up the others for ever.
  */
 #include <errno.h>
 #include <stddef.h>

@@ -165,7 +165,7 @@ static void end_job(int status, const char *why)
 		return;
 	/* Without the lock: a thread may hold it in a barrier that never ends. One write of a short message stays in one piece. */
 	snprintf(message, sizeof(message), is_second() ? "cmd=abort;isworld=TRUE;msg=%d;" : "cmd=abort exitcode=%d", status);
-	pmi_send(&launcher.pmi, message);
+	pmi_send(&launcher.pmi, message, nsec_now() + NSEC_PER_SEC);
 }
 
 static int open_pmi(const struct bootstrap_attr *attr, const char *name, int version, uint64_t deadline, struct shmd_bootstrap *ret)

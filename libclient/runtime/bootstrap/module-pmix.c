@@ -4,6 +4,9 @@
  *
  * The library counts its users, so an MPI library in the same process does not matter. It is initialised once and finalised when the process
  * ends: a launcher takes a process that ends without that for one that failed.
+ *
+ * The time limit holds for fences and values. PMIx has none for its initialisation, finalisation and abort, which talk to the launcher's daemon on
+ * this node: if that hangs, so do they.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -24,6 +27,9 @@
 #define SCOPE_GLOBAL 3
 
 enum { TYPE_STRING = 3, TYPE_UINT32 = 14 };
+
+/* Already done, without a callback. */
+enum { STATUS_DONE_ALREADY = -157, STATUS_NO_MEMORY = -32 };
 
 struct proc {
 	char nspace[256];
@@ -47,7 +53,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
 	int (*init)(struct proc *me, void *info, size_t n_info), (*finalize)(const void *info, size_t n_info);
 	int (*put)(uint8_t scope, const char *key, struct value *value), (*commit)(void);
-	int (*get)(const struct proc *proc, const char *key, const void *info, size_t n_info, struct value **ret);
+	int (*get)(const struct proc *proc, const char *key, const void *info, size_t n_info,
+		   void (*done)(int status, struct value *value, void *arg), void *arg);
 	int (*fence)(const struct proc *procs, size_t n_procs, const void *info, size_t n_info, void (*done)(int status, void *arg), void *arg);
 	int (*abort)(int status, const char *why, struct proc *procs, size_t n_procs);
 	const char *(*text)(int status);
@@ -61,7 +68,7 @@ static int find_functions(void)
 	static const char *const files[] = {"libpmix.so.2", NULL};
 	const struct library_symbol symbols[] = {
 		{"PMIx_Init", (void **)&pmix.init}, {"PMIx_Finalize", (void **)&pmix.finalize}, {"PMIx_Put", (void **)&pmix.put},
-		{"PMIx_Commit", (void **)&pmix.commit}, {"PMIx_Get", (void **)&pmix.get}, {"PMIx_Fence_nb", (void **)&pmix.fence},
+		{"PMIx_Commit", (void **)&pmix.commit}, {"PMIx_Get_nb", (void **)&pmix.get}, {"PMIx_Fence_nb", (void **)&pmix.fence},
 		{"PMIx_Abort", (void **)&pmix.abort}, {"PMIx_Error_string", (void **)&pmix.text}, {NULL, NULL},
 	};
 
@@ -89,111 +96,143 @@ static int put(void *arg, const char *key, const char *text, uint64_t deadline)
 	return status ? failed("PMIx_Commit", status) : 0;
 }
 
-/* ---- fence: PMIx reports its end on a thread of its own, perhaps after our time limit -------------------------------------------- */
+/* ---- requests: PMIx reports their end on a thread of its own, perhaps after our time limit --------------------------------------- */
 
-struct fence {
+struct request {
 	pthread_mutex_t lock;
 	pthread_cond_t ended;
 	bool has_ended, is_left;
 	int status;
+	struct value value; /* of a get; a string is a copy */
 };
 
-static void free_fence(struct fence *f)
+static void free_request(struct request *request)
 {
-	pthread_mutex_destroy(&f->lock);
-	pthread_cond_destroy(&f->ended);
-	free(f);
+	if (request->value.type == TYPE_STRING)
+		free(request->value.data.string);
+	pthread_mutex_destroy(&request->lock);
+	pthread_cond_destroy(&request->ended);
+	free(request);
+}
+
+/* The value is PMIx's. */
+static void copy_value(struct request *request, const struct value *value)
+{
+	request->value = *value;
+	if (value->type != TYPE_STRING)
+		return;
+	request->value.data.string = value->data.string ? strdup(value->data.string) : NULL;
+	if (!request->value.data.string)
+		request->status = STATUS_NO_MEMORY;
+}
+
+static void got(int status, struct value *value, void *arg)
+{
+	struct request *request = arg;
+	bool is_left;
+
+	pthread_mutex_lock(&request->lock);
+	request->has_ended = true;
+	request->status = status;
+	if (!status && value)
+		copy_value(request, value);
+	is_left = request->is_left;
+	pthread_cond_signal(&request->ended);
+	pthread_mutex_unlock(&request->lock);
+	if (is_left)
+		free_request(request);
 }
 
 static void fence_ended(int status, void *arg)
 {
-	struct fence *f = arg;
-	bool is_left;
-
-	pthread_mutex_lock(&f->lock);
-	f->has_ended = true;
-	f->status = status;
-	is_left = f->is_left;
-	pthread_cond_signal(&f->ended);
-	pthread_mutex_unlock(&f->lock);
-	if (is_left)
-		free_fence(f);
+	got(status, NULL, arg);
 }
 
-static struct fence *new_fence(void)
+static struct request *new_request(void)
 {
-	struct fence *f = calloc(1, sizeof(*f));
+	struct request *request = calloc(1, sizeof(*request));
 	pthread_condattr_t attr;
 
-	if (!f)
+	if (!request) {
+		shmd_error_set(-ENOMEM, "no memory for a request to PMIx");
 		return NULL;
-	pthread_mutex_init(&f->lock, NULL);
+	}
+	pthread_mutex_init(&request->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&f->ended, &attr);
+	pthread_cond_init(&request->ended, &attr);
 	pthread_condattr_destroy(&attr);
-	return f;
+	return request;
 }
 
-static int wait_for_fence(struct fence *f, uint64_t deadline)
+/* The request is the caller's afterwards, except at -ETIMEDOUT. */
+static int wait_for(struct request *request, uint64_t deadline)
 {
 	struct timespec at = nsec_to_timespec(deadline);
-	int status;
 	bool ended;
 
-	pthread_mutex_lock(&f->lock);
-	while (!f->has_ended && nsec_now() < deadline)
-		pthread_cond_timedwait(&f->ended, &f->lock, &at);
-	ended = f->has_ended;
-	status = f->status;
-	f->is_left = !ended;
-	pthread_mutex_unlock(&f->lock);
-	if (!ended)
-		return shmd_error_set(-ETIMEDOUT, "not all ranks of the job opened the bootstrap within the time limit; PMIx does not say which did not");
-	free_fence(f);
-	return status ? failed("PMIx_Fence_nb", status) : 0;
+	pthread_mutex_lock(&request->lock);
+	while (!request->has_ended && nsec_now() < deadline)
+		pthread_cond_timedwait(&request->ended, &request->lock, &at);
+	ended = request->has_ended;
+	request->is_left = !ended;
+	pthread_mutex_unlock(&request->lock);
+	return ended ? 0 : -ETIMEDOUT;
 }
 
 static int fence(void *arg, uint64_t deadline)
 {
 	struct proc all = pmix.me;
-	struct fence *f = new_fence();
+	struct request *request = new_request();
 	int status;
 
-	if (!f)
-		return shmd_error_set(-ENOMEM, "no memory for a fence of PMIx");
+	if (!request)
+		return -ENOMEM;
 	all.rank = RANK_WILDCARD;
-	status = pmix.fence(&all, 1, NULL, 0, fence_ended, f);
+	status = pmix.fence(&all, 1, NULL, 0, fence_ended, request);
+	if (!status && wait_for(request, deadline))
+		return shmd_error_set(-ETIMEDOUT, "not all ranks of the job opened the bootstrap within the time limit; PMIx does not say which did not");
 	if (!status)
-		return wait_for_fence(f, deadline);
-	free_fence(f);
-	return failed("PMIx_Fence_nb", status);
+		status = request->status;
+	free_request(request);
+	return status && status != STATUS_DONE_ALREADY ? failed("PMIx_Fence_nb", status) : 0;
 }
 
 /* ---- values ------------------------------------------------------------------------------------------------------------------ */
 
-static int get_value(uint32_t rank, const char *key, uint16_t type, struct value *ret)
+static int take_value(struct request *request, const char *key, uint16_t type, struct value *ret)
+{
+	if (request->status)
+		return failed(key, request->status);
+	if (request->value.type != type)
+		return shmd_error_set(-EPROTO, "PMIx has a value of type %u for %s, not %u", request->value.type, key, type);
+	*ret = request->value;
+	request->value.type = 0;
+	return 0;
+}
+
+/* A string is the caller's. */
+static int get_value(uint32_t rank, const char *key, uint16_t type, uint64_t deadline, struct value *ret)
 {
 	struct proc proc = pmix.me;
-	struct value *value = NULL;
-	int status;
+	struct request *request = new_request();
+	int err;
 
+	if (!request)
+		return -ENOMEM;
 	proc.rank = rank;
-	status = pmix.get(&proc, key, NULL, 0, &value);
-	if (status || !value)
-		return failed(key, status);
-	*ret = *value;
-	/* The string, if it is one, is the caller's. */
-	free(value);
-	if (ret->type != type)
-		return shmd_error_set(-EPROTO, "PMIx has a value of type %u for %s, not %u", ret->type, key, type);
-	return 0;
+	err = pmix.get(&proc, key, NULL, 0, got, request);
+	if (!err && wait_for(request, deadline))
+		return shmd_error_set(-ETIMEDOUT, "PMIx did not answer within the time limit (%s)", key);
+	err = err ? failed(key, err) : take_value(request, key, type, ret);
+	free_request(request);
+	return err;
 }
 
 static int get(void *arg, const char *key, char *text, size_t bytes, uint64_t deadline)
 {
 	struct value value;
-	int err = get_value(0, key, TYPE_STRING, &value), n;
+	int err = get_value(0, key, TYPE_STRING, deadline, &value), n;
 
 	if (err)
 		return err;
@@ -223,10 +262,10 @@ static int init_once(void)
 	return 0;
 }
 
-static int find_ranks(struct links_attr *links)
+static int find_ranks(uint64_t deadline, struct links_attr *links)
 {
 	struct value value;
-	int err = get_value(RANK_WILDCARD, "pmix.job.size", TYPE_UINT32, &value);
+	int err = get_value(RANK_WILDCARD, "pmix.job.size", TYPE_UINT32, deadline, &value);
 
 	if (err)
 		return err;
@@ -258,7 +297,7 @@ static int open_pmix(const struct bootstrap_attr *attr, const char *args, uint64
 	pthread_mutex_lock(&lock);
 	err = init_once();
 	if (!err)
-		err = find_ranks(&links);
+		err = find_ranks(deadline, &links);
 	if (!err)
 		err = exchange_uid(attr, &pmix.keys, links.rank, deadline, &uid);
 	links.uid = &uid;

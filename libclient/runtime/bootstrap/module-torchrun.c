@@ -2,10 +2,12 @@
 /*
  * The variables of torchrun: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT.
  *
- * Each rank derives the same unique id from them: rank 0 listens at MASTER_ADDR, at the first free of the 8 ports after MASTER_PORT. The secret
+ * Each rank derives a unique id from them: rank 0 listens at MASTER_ADDR, at the first free of the 8 ports after MASTER_PORT. A node that knows
+ * its own name as a loopback address takes the addresses of its interfaces instead, if other nodes take part (LOCAL_WORLD_SIZE). The secret
  * is a hash of these variables, of torchrun's run id and restart count, and of SHMD_SECRET. Without SHMD_SECRET a stranger who knows the
  * command line can guess it.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +48,25 @@ static void derive_secret(const struct bootstrap_attr *attr, uint8_t secret[UID_
 	}
 }
 
-static int derive_uid(const struct bootstrap_attr *attr, struct shmd_uid *ret)
+/* Numbers and this name mean one machine on purpose. */
+static bool names_loopback(const char *host)
+{
+	union address number;
+
+	return !strcmp(host, "localhost") || inet_pton(AF_INET, host, &number) == 1 || inet_pton(AF_INET6, host, &number) == 1;
+}
+
+/* Returns how many addresses there are then. */
+static int use_own_addresses(const struct bootstrap_attr *attr, struct uid_parts *parts)
+{
+	int n = local_addresses(attr->interface, attr->family, parts->addresses, UID_MOST_ADDRESSES);
+
+	for (int i = 0; i < n; i++)
+		parts->addresses[i] = address_with_port(&parts->addresses[i], parts->port);
+	return n;
+}
+
+static int derive_uid(const struct bootstrap_attr *attr, bool has_other_nodes, struct shmd_uid *ret)
 {
 	struct uid_parts parts = {.n_ports = N_PORTS};
 	const char *host = attr->env("MASTER_ADDR");
@@ -58,6 +78,9 @@ static int derive_uid(const struct bootstrap_attr *attr, struct shmd_uid *ret)
 		return shmd_error_set(-EINVAL, "the bootstrap module torchrun needs the environment variable MASTER_ADDR");
 	parts.port = (uint16_t)(port + N_PORTS <= UINT16_MAX ? port + 1 : port - N_PORTS);
 	n = resolve_host(host, parts.port, attr->family, parts.addresses, UID_MOST_ADDRESSES);
+	/* Many machines call themselves 127.0.1.1, where ranks of other nodes do not come to. */
+	if (n > 0 && has_other_nodes && address_is_loopback(&parts.addresses[0]) && !names_loopback(host))
+		n = use_own_addresses(attr, &parts);
 	if (n < 0)
 		return n;
 	parts.n_addresses = (unsigned int)n;
@@ -79,7 +102,7 @@ static int open_torchrun(const struct bootstrap_attr *attr, const char *args, ui
 	if (!err && module_number(attr, "LOCAL_RANK", 0, links.size - 1, &links.node_rank) == -EINVAL)
 		return -EINVAL;
 	if (!err && links.size > 1) {
-		err = derive_uid(attr, &uid);
+		err = derive_uid(attr, links.node_size < links.size, &uid);
 		links.uid = &uid;
 	}
 	return err ? err : links_open(attr, &links, ret);

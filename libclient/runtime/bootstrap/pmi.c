@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <shmemclient.h>
@@ -51,7 +52,25 @@ int pmi_length(const char digits[6])
 	return length > 0 && length < PMI_MOST_BYTES ? length : -EPROTO;
 }
 
-int pmi_send(struct pmi *pmi, const char *message)
+/* Only a message that is longer than the room in a pipe could wait here, and all are shorter. */
+static ssize_t write_some(int fd, const char *bytes, size_t n)
+{
+	ssize_t done = send(fd, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	return done < 0 && errno == ENOTSOCK ? write(fd, bytes, n) : done;
+}
+
+/* 1: ready; 0: not within the time; -1: try again. */
+static int wait_for(int fd, short events, uint64_t deadline)
+{
+	struct pollfd entry = {.fd = fd, .events = events};
+	uint64_t now = nsec_now();
+	struct timespec left = nsec_to_timespec(now < deadline ? deadline - now : 0);
+
+	return ppoll(&entry, 1, &left, NULL);
+}
+
+int pmi_send(struct pmi *pmi, const char *message, uint64_t deadline)
 {
 	char bytes[PMI_MOST_BYTES + 8];
 	int n = pmi->version == 2 ? snprintf(bytes, sizeof(bytes), "%6zu%s", strlen(message), message)
@@ -59,8 +78,11 @@ int pmi_send(struct pmi *pmi, const char *message)
 	int sent = 0;
 
 	while (sent < n) {
-		ssize_t done = write(pmi->fd, bytes + sent, (size_t)(n - sent));
+		int ready = wait_for(pmi->fd, POLLOUT, deadline);
+		ssize_t done = ready > 0 ? write_some(pmi->fd, bytes + sent, (size_t)(n - sent)) : ready;
 
+		if (!ready)
+			return shmd_error_set(-ETIMEDOUT, "the launcher did not read a request within the time limit (PMI_FD)");
 		if (done < 0 && errno != EINTR && errno != EAGAIN)
 			return shmd_error_set(-ECONNRESET, "cannot write to the launcher (PMI_FD): %m");
 		sent += done > 0 ? (int)done : 0;
@@ -72,10 +94,7 @@ int pmi_send(struct pmi *pmi, const char *message)
 static int read_some(struct pmi *pmi, char *at, size_t bytes, uint64_t deadline)
 {
 	for (;;) {
-		struct pollfd entry = {.fd = pmi->fd, .events = POLLIN};
-		uint64_t now = nsec_now();
-		struct timespec left = nsec_to_timespec(now < deadline ? deadline - now : 0);
-		int ready = ppoll(&entry, 1, &left, NULL);
+		int ready = wait_for(pmi->fd, POLLIN, deadline);
 		ssize_t n;
 
 		if (!ready)
@@ -146,7 +165,7 @@ static int read_line(struct pmi *pmi, uint64_t deadline)
 int pmi_call(struct pmi *pmi, const char *message, const char *expect, uint64_t deadline)
 {
 	char separator = pmi->version == 2 ? ';' : ' ', word[PMI_WORD_BYTES];
-	int err = pmi_send(pmi, message);
+	int err = pmi_send(pmi, message, deadline);
 
 	if (!err)
 		err = pmi->version == 2 ? read_counted(pmi, deadline) : read_line(pmi, deadline);

@@ -33,8 +33,8 @@ struct pmi {
  * with a sentence; after an error the connection is of no more use.
  */
 int pmi_call(struct pmi *pmi, const char *message, const char *expect, uint64_t deadline);
-/* Sends, without a reply. */
-int pmi_send(struct pmi *pmi, const char *message);
+/* Sends, without a reply. -ETIMEDOUT, -ECONNRESET, with a sentence. */
+int pmi_send(struct pmi *pmi, const char *message, uint64_t deadline);
 int pmi_reply_value(const struct pmi *pmi, const char *name, char *value, size_t bytes); /* -EPROTO with a sentence */
 
 #endif

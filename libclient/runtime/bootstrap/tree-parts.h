@@ -7,7 +7,6 @@
 #include <sys/types.h>
 
 #include "libclient/runtime/bootstrap/tree.h"
-#include "proto/base/list.h"
 
 #define TREE_TEXT_BYTES 480
 
@@ -18,12 +17,12 @@ struct tree {
 	unsigned int size;
 	unsigned int place;
 	uint64_t timeout_nsec;
+	bool has_launcher;
 	pid_t pid;
 	int wake; /* an eventfd: something in `orders` has changed */
 	pthread_t thread;
-	struct list all; /* of the process: for fork */
 
-	/* The thread's own; it holds the lock while it changes a pointer, for fork. */
+	/* The thread's own. */
 	struct link *parent;
 	struct link *children[JOIN_FANOUT];
 	unsigned int n_children; /* that came so far */
@@ -35,7 +34,8 @@ struct tree {
 	shmd_bootstrap_gone_fn gone;
 	void *gone_arg;
 	bool is_closing;
-	uint64_t closing_end;
+	uint64_t closing_end, closing_limit; /* if no byte leaves until then; in any case */
+	size_t closing_left;		     /* bytes, when it was last looked at */
 
 	/* Between the thread and callers. */
 	pthread_mutex_t lock;
@@ -49,7 +49,10 @@ struct tree {
 		char abort_text[TREE_TEXT_BYTES];
 	} orders;
 	uint64_t seq;	 /* of the caller's next call */
+	uint64_t n_done; /* calls that completed: 0 to n_done - 1 */
+	bool is_in_call;
 	bool has_result; /* of the call under way */
+	char closed_text[TREE_TEXT_BYTES]; /* or "": the call under way completes, and later ones fail */
 	struct frame result;
 	int error; /* 0, or what every call returns from now on */
 	char error_text[TREE_TEXT_BYTES];
@@ -59,7 +62,8 @@ struct tree {
 void tree_take(struct tree *tree, struct link *from, const struct frame *frame); /* does not free the body */
 void tree_share(struct tree *tree, const struct frame *frame);			 /* of this rank, or of one below it */
 void tree_late(struct tree *tree, const struct frame *frame);
-void tree_note_fate(struct tree *tree, struct link *from, unsigned int rank, enum fate fate);
+/* n_done: of a rank that has closed. */
+void tree_note_fate(struct tree *tree, struct link *from, unsigned int rank, enum fate fate, uint64_t n_done);
 void tree_start_watch(struct tree *tree);
 void tree_flood(struct tree *tree, const struct link *except, const struct frame *frame);
 void tree_flush_for(struct tree *tree, uint64_t nsec);
@@ -67,7 +71,8 @@ void tree_flush_for(struct tree *tree, uint64_t nsec);
 void tree_fail(struct tree *tree, int error, const char *text);
 /* 0, or the error and a copy of its text (NULL: none). */
 int tree_error(struct tree *tree, char *text);
-/* On rank 0: this error for all ranks. */
+/* This error for all ranks. */
 void tree_fail_all(struct tree *tree, int error, const char *text);
+void tree_no_memory(struct tree *tree, const char *what);
 
 #endif

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames of the tree: where each goes, and what it does here. A frame from the wrong side is dropped. Without memory for a frame the
- * collective call fails here, and at the others by their time limit.
+ * Frames of the tree: where each goes, and what it does here. A frame from the wrong side is dropped. A rank without memory for a frame
+ * fails the collective calls of all.
+ *
+ * A rank may close as soon as its call has completed. Its BYE and the results of others go different ways, so a BYE says which calls its rank has
+ * completed, and ends no call here that is among them. Rows of an alltoall leave rank 0 for the lowest places first: a rank has passed on all
+ * rows of those below it when its own comes, and may close.
  */
 #include <errno.h>
 #include <poll.h>
@@ -16,6 +20,8 @@
 #include "proto/base/nsec.h"
 
 #define ABORT_FLUSH_NSEC NSEC_PER_SEC
+/* A launcher kills its processes within milliseconds after it knows of an abort. */
+#define LAUNCHER_MSEC 1000
 
 void tree_fail(struct tree *tree, int error, const char *text)
 {
@@ -43,7 +49,7 @@ int tree_error(struct tree *tree, char *text)
 static void send_to(struct tree *tree, struct link *link, const struct frame *frame)
 {
 	if (link && link_send(link, frame))
-		tree_fail(tree, -ENOMEM, "no memory for a message of the bootstrap");
+		tree_no_memory(tree, "a message");
 }
 
 void tree_flood(struct tree *tree, const struct link *except, const struct frame *frame)
@@ -83,8 +89,17 @@ void tree_fail_all(struct tree *tree, int error, const char *text)
 
 	if (tree_error(tree, NULL))
 		return;
-	tree_flood(tree, NULL, &frame);
+	/* First here: without memory for these frames this is called again. */
 	tree_fail(tree, error, text);
+	tree_flood(tree, NULL, &frame);
+}
+
+void tree_no_memory(struct tree *tree, const char *what)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "rank %u has no memory for %s of the bootstrap", tree->rank, what);
+	tree_fail_all(tree, -ENOMEM, text);
 }
 
 /* The caller takes it, or it is late and nobody's. */
@@ -93,13 +108,13 @@ static void deliver(struct tree *tree, const struct frame *frame)
 	uint8_t *copy = frame->bytes ? malloc(frame->bytes) : NULL;
 
 	if (frame->bytes && !copy) {
-		tree_fail(tree, -ENOMEM, "no memory for the result of a collective call");
+		tree_no_memory(tree, "the result of a collective call");
 		return;
 	}
 	if (copy)
 		memcpy(copy, frame->body, frame->bytes);
 	pthread_mutex_lock(&tree->lock);
-	if (frame->seq + 1 == tree->seq && !tree->has_result) {
+	if (frame->seq + 1 == tree->seq && !tree->has_result && !tree->error) {
 		tree->result = *frame;
 		tree->result.body = copy;
 		copy = NULL;
@@ -117,16 +132,16 @@ static void send_rows(struct tree *tree)
 
 	frame.body = malloc(collect->bytes ? collect->bytes : 1);
 	if (!frame.body) {
-		tree_fail_all(tree, -ENOMEM, "rank 0 has no memory for the result of an alltoall");
+		tree_no_memory(tree, "the result of an alltoall");
 		return;
 	}
-	for (unsigned int rank = 0; rank < tree->size; rank++) {
-		frame.rank = rank;
-		collect_row(collect, rank, frame.body);
-		if (rank == tree->rank)
-			deliver(tree, &frame);
+	for (unsigned int place = tree->size; place-- > 0;) {
+		frame.rank = join_rank_at(tree->join, place);
+		collect_row(collect, frame.rank, frame.body);
+		if (place)
+			send_to(tree, tree->children[tree->routes[frame.rank]], &frame);
 		else
-			send_to(tree, tree->children[tree->routes[rank]], &frame);
+			deliver(tree, &frame);
 	}
 	free(frame.body);
 }
@@ -152,6 +167,9 @@ void tree_share(struct tree *tree, const struct frame *frame)
 	char text[TREE_TEXT_BYTES];
 	int n;
 
+	/* Late: this call has failed at some rank, so it succeeds at none. */
+	if (tree_error(tree, NULL))
+		return;
 	if (tree->rank) {
 		send_to(tree, tree->parent, frame);
 		return;
@@ -209,9 +227,22 @@ void tree_start_watch(struct tree *tree)
 			report_gone(tree, rank);
 }
 
-void tree_note_fate(struct tree *tree, struct link *from, unsigned int rank, enum fate fate)
+static void note_closed(struct tree *tree, uint64_t n_done, const char *text)
 {
-	struct frame frame = {.type = fate == FATE_GONE ? FRAME_GONE : FRAME_BYE, .rank = rank};
+	bool completes;
+
+	pthread_mutex_lock(&tree->lock);
+	completes = tree->is_in_call && !tree->has_result && n_done >= tree->seq;
+	if (completes)
+		snprintf(tree->closed_text, sizeof(tree->closed_text), "%s", text);
+	pthread_mutex_unlock(&tree->lock);
+	if (!completes)
+		tree_fail(tree, -ESHUTDOWN, text);
+}
+
+void tree_note_fate(struct tree *tree, struct link *from, unsigned int rank, enum fate fate, uint64_t n_done)
+{
+	struct frame frame = {.type = fate == FATE_GONE ? FRAME_GONE : FRAME_BYE, .rank = rank, .seq = n_done};
 	char text[64];
 
 	if (from && from->rank == (int)rank)
@@ -222,9 +253,12 @@ void tree_note_fate(struct tree *tree, struct link *from, unsigned int rank, enu
 	tree_flood(tree, from, &frame);
 	snprintf(text, sizeof(text), fate == FATE_GONE ? "rank %u has ended, or its node cannot be reached" : "rank %u has closed its bootstrap",
 		 rank);
-	tree_fail(tree, fate == FATE_GONE ? -EHOSTDOWN : -ESHUTDOWN, text);
-	if (fate == FATE_GONE)
-		report_gone(tree, rank);
+	if (fate == FATE_CLOSED) {
+		note_closed(tree, n_done, text);
+		return;
+	}
+	tree_fail(tree, -EHOSTDOWN, text);
+	report_gone(tree, rank);
 }
 
 static bool has_output(const struct tree *tree, const struct link **links, struct pollfd *fds, unsigned int *ret_n)
@@ -269,6 +303,9 @@ static void end_process(struct tree *tree, struct link *from, const struct frame
 	tree_flood(tree, from, frame);
 	tree_flush_for(tree, ABORT_FLUSH_NSEC);
 	last_words("shmemd: rank %u ended the job: %s\n", frame->rank, text);
+	/* A launcher that sees this process end before it knows of the abort may report that, and another status. */
+	if (tree->has_launcher)
+		poll(NULL, 0, LAUNCHER_MSEC);
 	_exit((int)frame->value);
 }
 
@@ -325,7 +362,7 @@ void tree_take(struct tree *tree, struct link *from, const struct frame *frame)
 		return;
 	case FRAME_GONE:
 	case FRAME_BYE:
-		tree_note_fate(tree, from, frame->rank, frame->type == FRAME_GONE ? FATE_GONE : FATE_CLOSED);
+		tree_note_fate(tree, from, frame->rank, frame->type == FRAME_GONE ? FATE_GONE : FATE_CLOSED, frame->seq);
 		return;
 	default:
 		end_process(tree, from, frame);

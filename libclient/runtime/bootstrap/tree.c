@@ -4,87 +4,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <shmemclient.h>
 
+#include "libclient/runtime/bootstrap/own-fds.h"
 #include "libclient/runtime/bootstrap/tree-parts.h"
-#include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 #include "proto/base/thread.h"
 
 #define MOST_FDS (2 + JOIN_FANOUT + GATE_MOST_VISITORS + 1)
 /* Rank 0 answers a late rank at once; this is for a busy machine. */
 #define GRACE_NSEC NSEC_PER_SEC
+/* Neighbours that have everything answer a goodbye at once. */
 #define CLOSE_NSEC NSEC_PER_SEC
-
-/* ---- fork: a child must not hold connections open, or nobody would notice that this process has died ------------------------- */
-
-static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list all_trees = {&all_trees, &all_trees};
-
-static void before_fork(void)
-{
-	struct tree *tree;
-
-	pthread_mutex_lock(&all_lock);
-	list_for_each_entry(tree, &all_trees, all)
-		pthread_mutex_lock(&tree->lock);
-}
-
-static void after_fork(void)
-{
-	struct tree *tree;
-
-	list_for_each_entry(tree, &all_trees, all)
-		pthread_mutex_unlock(&tree->lock);
-	pthread_mutex_unlock(&all_lock);
-}
-
-static void close_copies(struct tree *tree)
-{
-	tree->wake = safe_close(tree->wake);
-	if (tree->parent)
-		tree->parent->fd = safe_close(tree->parent->fd);
-	for (unsigned int i = 0; i < JOIN_FANOUT; i++)
-		if (tree->children[i])
-			tree->children[i]->fd = safe_close(tree->children[i]->fd);
-	if (tree->gate)
-		gate_forget(tree->gate);
-}
-
-static void in_child(void)
-{
-	struct tree *tree;
-
-	list_for_each_entry(tree, &all_trees, all)
-		close_copies(tree);
-	after_fork();
-}
-
-static void prepare_forks(void)
-{
-	pthread_atfork(before_fork, after_fork, in_child);
-}
-
-static void add_to_all(struct tree *tree)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, prepare_forks);
-	pthread_mutex_lock(&all_lock);
-	list_add_tail(&all_trees, &tree->all);
-	pthread_mutex_unlock(&all_lock);
-}
-
-static void remove_from_all(struct tree *tree)
-{
-	pthread_mutex_lock(&all_lock);
-	list_del(&tree->all);
-	pthread_mutex_unlock(&all_lock);
-}
+/* A neighbour that takes no byte for so long is stopped or lost. */
+#define STALL_NSEC (5 * NSEC_PER_SEC)
 
 /* ---- the thread -------------------------------------------------------------------------------------------------------------- */
 
@@ -96,31 +32,22 @@ static struct link **place_of(struct tree *tree, struct link *link)
 	return &tree->parent;
 }
 
-static void set_link(struct tree *tree, struct link **place, struct link *link)
-{
-	pthread_mutex_lock(&tree->lock);
-	*place = link;
-	pthread_mutex_unlock(&tree->lock);
-}
-
 static void drop_link(struct tree *tree, struct link *link)
 {
 	unsigned int rank = (unsigned int)link->rank;
 	bool has_died = !link->has_closed && !tree->is_closing;
 
-	set_link(tree, place_of(tree, link), NULL);
+	*place_of(tree, link) = NULL;
 	link_free(link);
 	if (has_died)
-		tree_note_fate(tree, NULL, rank, FATE_GONE);
+		tree_note_fate(tree, NULL, rank, FATE_GONE, 0);
 }
 
 static void close_gate(struct tree *tree)
 {
 	struct gate *gate = tree->gate;
 
-	pthread_mutex_lock(&tree->lock);
 	tree->gate = NULL;
-	pthread_mutex_unlock(&tree->lock);
 	gate_free(gate);
 }
 
@@ -167,15 +94,15 @@ static void keep_visitor(void *arg, const struct gate_visit *visit, const struct
 	struct link *link;
 
 	if (*child) {
-		safe_close(fd);
+		own_fd_close(fd);
 		return;
 	}
 	link = link_new(fd, (int)visit->hello.rank, tree->size);
 	if (!link) {
-		tree_fail(tree, -ENOMEM, "no memory for a connection of the bootstrap");
+		tree_no_memory(tree, "a connection");
 		return;
 	}
-	set_link(tree, child, link);
+	*child = link;
 	tree->n_children++;
 }
 
@@ -193,17 +120,21 @@ static void receive(struct tree *tree, struct link *link)
 		tree_take(tree, link, &frame);
 		free(frame.body);
 	}
-	if (n < 0)
+	if (n == -ENOMEM)
+		tree_no_memory(tree, "a message");
+	else if (n < 0)
 		drop_link(tree, link);
 }
 
-static void begin_close(struct tree *tree)
+static void begin_close(struct tree *tree, uint64_t n_done)
 {
-	struct frame bye = {.type = FRAME_BYE, .rank = tree->rank};
+	struct frame bye = {.type = FRAME_BYE, .rank = tree->rank, .seq = n_done};
 
 	tree_flood(tree, NULL, &bye);
 	tree->is_closing = true;
-	tree->closing_end = nsec_now() + CLOSE_NSEC;
+	tree->closing_end = nsec_now() + STALL_NSEC;
+	tree->closing_limit = nsec_add(nsec_now(), tree->timeout_nsec > CLOSE_NSEC ? tree->timeout_nsec : CLOSE_NSEC);
+	tree->closing_left = SIZE_MAX;
 	if (tree->gate)
 		close_gate(tree);
 }
@@ -217,9 +148,9 @@ static void send_abort(struct tree *tree, int status, const char *text)
 	tree_flush_for(tree, NSEC_PER_SEC);
 }
 
-static void carry_out_abort(struct tree *tree)
+static void carry_out_abort(struct tree *tree, int status, const char *text)
 {
-	send_abort(tree, tree->orders.abort_status, tree->orders.abort_text);
+	send_abort(tree, status, text);
 	pthread_mutex_lock(&tree->lock);
 	tree->orders.abort = false;
 	pthread_cond_broadcast(&tree->changed);
@@ -229,13 +160,14 @@ static void carry_out_abort(struct tree *tree)
 static void take_orders(struct tree *tree)
 {
 	__typeof__(tree->orders) orders;
-	uint64_t count, seq;
+	uint64_t count, seq, n_done;
 
 	if (read(tree->wake, &count, sizeof(count)) != sizeof(count))
 		return;
 	pthread_mutex_lock(&tree->lock);
 	orders = tree->orders;
 	seq = tree->seq;
+	n_done = tree->n_done;
 	tree->orders.share = tree->orders.late = tree->orders.watch = tree->orders.close = false;
 	pthread_mutex_unlock(&tree->lock);
 	if (orders.share) {
@@ -250,9 +182,9 @@ static void take_orders(struct tree *tree)
 		tree_start_watch(tree);
 	}
 	if (orders.abort)
-		carry_out_abort(tree);
+		carry_out_abort(tree, orders.abort_status, orders.abort_text);
 	if (orders.close)
-		begin_close(tree);
+		begin_close(tree, n_done);
 }
 
 static unsigned int fill_links(const struct tree *tree, struct link **links, struct pollfd *fds)
@@ -284,16 +216,35 @@ static void flush_links(struct tree *tree)
 	}
 }
 
-static bool is_closed(const struct tree *tree)
+static unsigned int count_links(const struct tree *tree, size_t *ret_left)
 {
+	unsigned int n = 0;
+
+	*ret_left = 0;
+	for (unsigned int i = 0; i <= JOIN_FANOUT; i++) {
+		const struct link *link = i < JOIN_FANOUT ? tree->children[i] : tree->parent;
+
+		if (!link)
+			continue;
+		n++;
+		*ret_left += link_bytes_left(link);
+	}
+	return n;
+}
+
+static bool is_closed(struct tree *tree)
+{
+	uint64_t now = nsec_now();
+	size_t left;
+
 	if (!tree->is_closing)
 		return false;
-	if (nsec_now() >= tree->closing_end)
+	if (!count_links(tree, &left))
 		return true;
-	for (unsigned int i = 0; i < JOIN_FANOUT; i++)
-		if (tree->children[i])
-			return false;
-	return !tree->parent;
+	if (left < tree->closing_left)
+		tree->closing_end = now + (left ? STALL_NSEC : CLOSE_NSEC);
+	tree->closing_left = left;
+	return now >= tree->closing_end || now >= tree->closing_limit;
 }
 
 static void *run(void *arg)
@@ -336,8 +287,23 @@ static void wake(struct tree *tree)
 		return;
 }
 
+/* In a forked child: own-fds.c has closed its copies of the connections. */
+static void forget_descriptors(struct tree *tree)
+{
+	tree->wake = -1;
+	if (tree->parent)
+		tree->parent->fd = -1;
+	for (unsigned int i = 0; i < JOIN_FANOUT; i++)
+		if (tree->children[i])
+			tree->children[i]->fd = -1;
+	if (tree->gate)
+		gate_forget(tree->gate);
+}
+
 static void release(struct tree *tree)
 {
+	if (tree->pid != getpid())
+		forget_descriptors(tree);
 	gate_free(tree->gate);
 	link_free(tree->parent);
 	for (unsigned int i = 0; i < JOIN_FANOUT; i++)
@@ -348,7 +314,7 @@ static void release(struct tree *tree)
 	free(tree->fates);
 	if (tree->has_result)
 		free(tree->result.body);
-	safe_close(tree->wake);
+	own_fd_close(tree->wake);
 	/* A forked child has copies that threads of its parent may seem to use. */
 	if (tree->pid == getpid()) {
 		pthread_mutex_destroy(&tree->lock);
@@ -366,9 +332,9 @@ static int prepare(struct tree *tree)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&tree->changed, &attr);
 	pthread_condattr_destroy(&attr);
-	tree->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	tree->wake = own_eventfd();
 	if (tree->wake < 0)
-		return -errno;
+		return tree->wake;
 	tree->routes = calloc(tree->size, sizeof(*tree->routes));
 	tree->fates = calloc(tree->size, sizeof(*tree->fates));
 	if (!tree->routes || !tree->fates)
@@ -388,13 +354,12 @@ int tree_new(const struct tree_attr *attr, struct tree **ret)
 		return shmd_error_set(-ENOMEM, "no memory for the bootstrap's tree");
 	}
 	*tree = (struct tree){.rank = attr->rank, .size = attr->size, .place = attr->place, .timeout_nsec = attr->timeout_nsec,
+			      .has_launcher = attr->has_launcher,
 			      .pid = getpid(), .parent = attr->parent, .gate = attr->gate, .join = attr->join};
 	err = prepare(tree);
-	add_to_all(tree);
 	if (!err)
 		err = thread_start(&tree->thread, 0, "shmd-bootstrap", run, tree);
 	if (err) {
-		remove_from_all(tree);
 		release(tree);
 		errno = -err;
 		return shmd_error_set(err, "cannot start the bootstrap's thread: %m");
@@ -412,7 +377,6 @@ void tree_free(struct tree *tree)
 		wake(tree);
 		pthread_join(tree->thread, NULL);
 	}
-	remove_from_all(tree);
 	release(tree);
 }
 
@@ -451,11 +415,17 @@ static int end_call(struct tree *tree, uint8_t **ret, uint32_t *ret_bytes)
 	*ret = tree->result.body;
 	*ret_bytes = tree->result.bytes;
 	tree->has_result = false;
+	tree->n_done = tree->seq;
+	if (*tree->closed_text && !tree->error) {
+		tree->error = -ESHUTDOWN;
+		memcpy(tree->error_text, tree->closed_text, sizeof(tree->error_text));
+	}
 	return 0;
 }
 
 static int call_locked(struct tree *tree, const struct frame *frame, uint64_t deadline, uint8_t **ret, uint32_t *ret_bytes)
 {
+	tree->is_in_call = true;
 	order_share(tree, frame);
 	wait_until(tree, deadline);
 	if (!tree->has_result && !tree->error) {
@@ -463,6 +433,7 @@ static int call_locked(struct tree *tree, const struct frame *frame, uint64_t de
 		wake(tree);
 		wait_until(tree, nsec_add(deadline, GRACE_NSEC));
 	}
+	tree->is_in_call = false;
 	return end_call(tree, ret, ret_bytes);
 }
 
@@ -493,6 +464,8 @@ int tree_call(struct tree *tree, uint8_t kind, const void *share, uint32_t bytes
 
 void tree_watch(struct tree *tree, shmd_bootstrap_gone_fn gone, void *arg)
 {
+	if (tree->pid != getpid())
+		return;
 	pthread_mutex_lock(&tree->lock);
 	tree->orders.watch = true;
 	tree->orders.gone = gone;

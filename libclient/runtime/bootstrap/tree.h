@@ -3,8 +3,8 @@
  * The tree of links among all ranks, and the thread that owns them.
  *
  * A share of a collective call goes up the tree to rank 0, which sends the result down. A link that breaks without a BYE means that the rank at
- * its other end has died; its neighbours send that to all others. Ranks below a rank that is gone are cut off from the others, but not
- * from each other.
+ * its other end has died; its neighbours send that to all others, so each rank learns of it, and every later call fails. Ranks below a rank that
+ * is gone are cut off from the others, but not from each other: the tree is not mended, and a later death is news on its side only.
  *
  * Threads: one tree_call() at a time; tree_abort() at any time, also from the gone callback, which runs on the tree's thread without a
  * lock. A forked child has no connection: its copies are closed.
@@ -24,6 +24,7 @@ struct tree_attr {
 	unsigned int size;
 	unsigned int place;
 	uint64_t timeout_nsec;
+	bool has_launcher; /* which an abort tells: it ends the processes, and reports the status */
 	/* The tree owns these, also when tree_new() fails; NULL is none. */
 	struct link *parent;
 	struct gate *gate;
@@ -31,7 +32,10 @@ struct tree_attr {
 };
 
 int tree_new(const struct tree_attr *attr, struct tree **ret);
-/* Says goodbye to the neighbours and ends the thread: blocks for a second at most. */
+/*
+ * Says goodbye to the neighbours and ends the thread. Blocks until they have taken what was sent: at most for the time limit, and for 5 s
+ * without a byte that is taken.
+ */
 void tree_free(struct tree *tree);
 
 /*

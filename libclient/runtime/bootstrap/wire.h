@@ -46,7 +46,7 @@ struct wire_reply {
 	int32_t error; /* 0: welcome; else a negative errno, and text */
 	uint32_t place;
 	uint32_t parent; /* its rank; 0: this connection is the link */
-	union address address;
+	union address address; /* of the parent; 0.0.0.0: rank 0's machine, at the address by which this rank has reached it */
 	char text[WIRE_TEXT_BYTES];
 };
 

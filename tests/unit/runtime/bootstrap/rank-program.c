@@ -3,7 +3,7 @@
  * bootstrap-rank MODULE [LIBRARY INIT FINALIZE] - one rank of a job that a real launcher starts
  *
  * Opens two bootstraps one after the other and one beside the second, gathers, and prints a line. With a library (of MPI or OpenSHMEM) it loads and
- * initialises that first. BOOTSTRAP_RANK_END=abort: rank 1 aborts with status 17 at the end.
+ * initialises that first. BOOTSTRAP_RANK_END=abort: rank 1 aborts with status 17 at the end. BOOTSTRAP_RANK_INTERFACE: instead of "=lo".
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -38,7 +38,8 @@ static int gather(struct shmd_bootstrap *b)
 
 static int run(const char *module)
 {
-	struct bootstrap_attr attr = {.module = module, .interface = "=lo", .timeout_nsec = 100 * NSEC_PER_SEC};
+	const char *interface = getenv("BOOTSTRAP_RANK_INTERFACE");
+	struct bootstrap_attr attr = {.module = module, .interface = interface ? interface : "=lo", .timeout_nsec = 100 * NSEC_PER_SEC};
 	struct shmd_bootstrap first, second, third;
 
 	if (bootstrap_open(&attr, &first))

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,6 +188,8 @@ static void call_too_much(struct job *job, int rank)
 	job_must_open(job, rank, &b);
 	ASSERT_ERR(b.ops->allgather(&b, NULL, NULL, (size_t)1 << 40), EMSGSIZE);
 	ASSERT_ERR(b.ops->alltoall(&b, NULL, NULL, SIZE_MAX), EMSGSIZE);
+	/* Rank 0 holds the shares of both ranks. */
+	ASSERT_ERR(b.ops->alltoall(&b, NULL, NULL, (size_t)1 << 29), EMSGSIZE);
 	ASSERT_OK(b.ops->barrier(&b));
 	b.ops->close(&b);
 }
@@ -197,6 +200,75 @@ TEST(sizes_that_no_message_can_have_are_refused_and_harm_nothing)
 
 	job_init(&job, 2, call_too_much);
 	job_run_threads(&job, 0, 1);
+}
+
+static void leave_at_once(struct job *job, int rank)
+{
+	struct shmd_bootstrap b;
+	int to[40], from[40];
+
+	for (int i = 0; i < job->size; i++)
+		to[i] = rank * 100 + i;
+	job_must_open(job, rank, &b);
+	ASSERT_OK(b.ops->alltoall(&b, to, from, sizeof(*to)));
+	b.ops->close(&b);
+	for (int i = 0; i < job->size; i++)
+		ASSERT_EQ(from[i], i * 100 + rank);
+}
+
+TEST_TIMEOUT(a_rank_may_close_as_soon_as_its_call_has_completed, 120)
+{
+	for (int round = 0; round < 30; round++) {
+		struct job job;
+
+		job_init(&job, 40, leave_at_once);
+		job_run_threads(&job, 0, 39);
+	}
+}
+
+#define MIB ((size_t)1 << 20)
+
+static void gather_and_leave(struct job *job, int rank)
+{
+	char *mine = calloc(1, 16 * MIB), *all = malloc(32 * MIB);
+	struct shmd_bootstrap b;
+
+	ASSERT(mine && all);
+	memset(mine, 'a' + rank, 16 * MIB);
+	job_must_open(job, rank, &b);
+	if (!rank) {
+		/* Rank 1 has sent its share, and takes nothing for longer than a goodbye lasts. */
+		usleep(500000);
+		kill(*(pid_t *)job->arg, SIGSTOP);
+	}
+	ASSERT_OK(b.ops->allgather(&b, mine, all, 16 * MIB));
+	b.ops->close(&b);
+	for (size_t i = 0; i < 32; i++)
+		ASSERT_EQ(all[i * MIB], i < 16 ? 'a' : 'b');
+	free(mine);
+	free(all);
+}
+
+static void *continue_later(void *arg)
+{
+	usleep(3000000);
+	kill(*(pid_t *)arg, SIGCONT);
+	return NULL;
+}
+
+TEST_TIMEOUT(a_close_does_not_cut_a_result_that_a_neighbour_takes_slowly, 60)
+{
+	pid_t pids[2];
+	pthread_t thread;
+	struct job job;
+
+	job_init(&job, 2, gather_and_leave);
+	job_fork(&job, pids, 1, 1);
+	job.arg = &pids[1];
+	ASSERT_EQ(pthread_create(&thread, NULL, continue_later, &pids[1]), 0);
+	gather_and_leave(&job, 0);
+	pthread_join(thread, NULL);
+	job_wait(pids, 1, 1, 0);
 }
 
 static void leave_one(struct job *job, int rank)

@@ -320,6 +320,60 @@ TEST_TIMEOUT(a_killed_rank_is_known_to_all_others_within_a_second, 120)
 	}
 }
 
+static void note_any(void *arg, int rank, const char *why)
+{
+	__atomic_add_fetch((int *)arg, 1, __ATOMIC_SEQ_CST);
+}
+
+static bool is_one_of_three(const struct deadly *deadly, int rank)
+{
+	return rank % 6 == deadly->dead;
+}
+
+static void watch_three_deaths(struct job *job, int rank)
+{
+	struct deadly *deadly = job->arg;
+	struct shmd_bootstrap b;
+	int seen = 0;
+
+	job_must_open(job, rank, &b);
+	ASSERT_OK(b.ops->watch(&b, note_any, &seen));
+	__atomic_add_fetch(&deadly->ready, 1, __ATOMIC_SEQ_CST);
+	while (is_one_of_three(deadly, rank))
+		pause();
+	wait_for(&seen, 1);
+	ASSERT_ERR(b.ops->barrier(&b), EHOSTDOWN);
+	__atomic_add_fetch(&deadly->done, 1, __ATOMIC_SEQ_CST);
+	wait_for(&deadly->done, job->size - 3);
+	b.ops->close(&b);
+}
+
+/* The tree is cut into parts then, and each part has a neighbour of one that died. */
+TEST_TIMEOUT(every_rank_learns_it_when_several_die_at_once, 120)
+{
+	for (int dead = 1; dead < 6; dead += 2) {
+		struct deadly *deadly = mmap(NULL, sizeof(*deadly), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		struct job job;
+		pid_t pids[18];
+
+		ASSERT(deadly != MAP_FAILED);
+		deadly->dead = dead;
+		job_init(&job, 18, watch_three_deaths);
+		job.arg = deadly;
+		job_fork(&job, pids, 0, 17);
+		bootstrap_uid_drop(&job.uid);
+		wait_for(&deadly->ready, 18);
+		for (int rank = dead; rank < 18; rank += 6)
+			kill(pids[rank], SIGKILL);
+		for (int rank = 0; rank < 18; rank++)
+			if (is_one_of_three(deadly, rank))
+				waitpid(pids[rank], NULL, 0);
+			else
+				job_wait(pids, rank, rank, 0);
+		munmap(deadly, sizeof(*deadly));
+	}
+}
+
 static void die_while_opening(struct job *job, int rank)
 {
 	struct shmd_bootstrap b;
@@ -397,6 +451,54 @@ TEST_TIMEOUT(the_death_of_a_rank_is_seen_although_its_forked_child_lives, 60)
 
 	deadly->dead = 1;
 	job_init(&job, 2, keep_in_child);
+	job.arg = deadly;
+	job_fork(&job, pids, 0, 1);
+	bootstrap_uid_drop(&job.uid);
+	wait_for(&deadly->ready, 2);
+	kill(pids[1], SIGKILL);
+	job_wait(pids, 0, 0, 0);
+	waitpid(pids[1], NULL, 0);
+}
+
+static void *open_in_thread(void *arg)
+{
+	static struct shmd_bootstrap b;
+	struct job *job = arg;
+	struct deadly *deadly = job->arg;
+
+	job_must_open(job, 1, &b);
+	__atomic_add_fetch(&deadly->ready, 1, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+static void fork_while_opening(struct job *job, int rank)
+{
+	pthread_t thread;
+
+	if (rank == 0) {
+		/* Meanwhile rank 1 connects and waits for an answer. */
+		sleep_msec(600);
+		watch_a_death(job, rank);
+		return;
+	}
+	bootstrap_uid_drop(&job->uid);
+	ASSERT_EQ(pthread_create(&thread, NULL, open_in_thread, job), 0);
+	sleep_msec(300);
+	if (!fork())
+		for (;;)
+			pause();
+	for (;;)
+		pause();
+}
+
+TEST_TIMEOUT(the_death_of_a_rank_is_seen_although_it_forked_while_it_opened, 100)
+{
+	struct deadly *deadly = mmap(NULL, sizeof(*deadly), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct job job;
+	pid_t pids[2];
+
+	deadly->dead = 1;
+	job_init(&job, 2, fork_while_opening);
 	job.arg = deadly;
 	job_fork(&job, pids, 0, 1);
 	bootstrap_uid_drop(&job.uid);

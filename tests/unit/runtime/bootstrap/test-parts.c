@@ -211,6 +211,49 @@ TEST(ranks_get_places_in_the_order_they_come_and_parents_that_came_before)
 	join_free(join);
 }
 
+TEST(a_parent_on_rank_0_s_machine_is_at_the_address_by_which_a_rank_reached_that)
+{
+	char text[WIRE_TEXT_BYTES];
+	struct join *join;
+	int error;
+
+	ASSERT_OK(join_new(20, "0.1.0", &join));
+	for (unsigned int rank = 1; rank < 18; rank++) {
+		struct gate_visit visit = visit_of(rank, "one");
+		struct wire_reply reply = {0};
+
+		visit.from.in.sin_addr.s_addr = htonl(rank == 1 ? INADDR_LOOPBACK : 0x0a000000 + rank);
+		visit.is_here = rank == 1;
+		join_answer(join, &visit, &reply, &error, text);
+		if (reply.parent)
+			ASSERT_EQ(ntohl(reply.address.in.sin_addr.s_addr), reply.parent == 1 ? 0 : 0x0a000002u);
+	}
+	join_free(join);
+}
+
+TEST(a_rank_that_comes_again_from_another_address_is_found_there)
+{
+	struct wire_reply reply = {0};
+	char text[WIRE_TEXT_BYTES];
+	struct gate_visit visit;
+	struct join *join;
+	int error;
+
+	ASSERT_OK(join_new(20, "0.1.0", &join));
+	for (unsigned int rank = 1; rank < 10; rank++) {
+		visit = visit_of(rank, "one");
+		join_answer(join, &visit, &reply, &error, text);
+	}
+	ASSERT_EQ(address_port(&reply.address), 1001);
+	visit = visit_of(1, "one");
+	visit.from.in.sin_port = htons(77);
+	join_answer(join, &visit, &reply, &error, text);
+	visit = visit_of(9, "one");
+	join_answer(join, &visit, &reply, &error, text);
+	ASSERT_EQ(address_port(&reply.address), 77);
+	join_free(join);
+}
+
 TEST(a_second_rank_0_is_refused_whatever_it_says_of_itself)
 {
 	struct gate_visit visit = visit_of(0, "");

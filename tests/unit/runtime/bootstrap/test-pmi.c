@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -95,8 +96,12 @@ TEST_TIMEOUT(ranks_meet_by_pmi_2, 60)
 
 TEST_TIMEOUT(an_abort_reaches_the_launcher, 60)
 {
+	uint64_t start = nsec_now();
+
 	setenv("BOOTSTRAP_RANK_END", "abort", 1);
 	run_job(3, "pmi1", 0, 17, 17);
+	/* The other ranks leave it the time to end them. */
+	ASSERT_GE(nsec_now() - start, NSEC_PER_SEC / 2);
 	run_job(3, "pmi2", 0, 17, 17);
 }
 
@@ -146,6 +151,23 @@ TEST_TIMEOUT(wrong_answers_of_a_launcher_are_errors_with_a_sentence, 60)
 	refuse("pmi2", "     x", ETIMEDOUT, "did not answer");
 	/* Nobody else is there: the barrier does not end. */
 	refuse("pmi1", NULL, ETIMEDOUT, "not all ranks of the job have opened the bootstrap");
+}
+
+TEST(a_launcher_that_reads_nothing_is_left_at_the_time_limit)
+{
+	struct pmi pmi = {.version = 1};
+	uint64_t end;
+	int fds[2], err;
+
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
+	pmi.fd = fds[0];
+	end = nsec_now() + NSEC_PER_SEC / 2;
+	do
+		err = pmi_send(&pmi, "cmd=put kvsname=k key=k value=v", end);
+	while (!err);
+	ASSERT_ERR(err, ETIMEDOUT);
+	close(fds[0]);
+	close(fds[1]);
 }
 
 static char *no_descriptor(const char *name)

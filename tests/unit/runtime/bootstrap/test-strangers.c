@@ -120,6 +120,104 @@ TEST_TIMEOUT(strangers_that_are_silent_slow_many_or_noisy_do_not_stop_a_job, 120
 	ASSERT_EQ(came, 8);
 }
 
+/* ---- the gate alone ---------------------------------------------------------------------------------------------------------- */
+
+static struct gate *gate;
+static int judged;
+
+static bool judge(void *arg, const struct gate_visit *visit, struct wire_reply *reply)
+{
+	judged++;
+	return false;
+}
+
+static void turn(int msec)
+{
+	struct pollfd fds[GATE_MOST_VISITORS + 1];
+	unsigned int n = gate_poll(gate, fds);
+
+	poll(fds, n, msec);
+	gate_turn(gate, fds, judge, NULL, NULL);
+}
+
+static void make_gate(struct job *job, const uint8_t *secret)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t bytes = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	ASSERT_OK(bind(fd, (struct sockaddr *)&at, sizeof(at)));
+	ASSERT_OK(listen(fd, 16));
+	ASSERT_OK(getsockname(fd, (struct sockaddr *)&at, &bytes));
+	memcpy(job->uid.data + 22, &at.sin_port, 2);
+	ASSERT_OK(gate_new(fd, secret, &gate));
+}
+
+static void say_hello(int fd, const uint8_t *secret)
+{
+	struct wire_hello hello = {.purpose = WIRE_JOIN, .rank = 1, .size = 2, .version = "0"};
+	uint8_t bytes[WIRE_HELLO_BYTES], nonce[WIRE_NONCE_BYTES];
+
+	ASSERT_EQ(recv(fd, bytes, WIRE_CHALLENGE_BYTES, MSG_WAITALL), WIRE_CHALLENGE_BYTES);
+	ASSERT_OK(wire_challenge_read(bytes, nonce));
+	wire_hello(&hello, secret, nonce, bytes);
+	ASSERT_EQ(send(fd, bytes, sizeof(bytes), 0), (ssize_t)sizeof(bytes));
+}
+
+TEST(a_rank_that_gave_up_its_try_is_not_taken_for_one_that_came)
+{
+	static const uint8_t secret[UID_SECRET_BYTES] = "a secret";
+	struct job job = {0};
+	int left, stays;
+
+	make_gate(&job, secret);
+	left = connect_to(&job);
+	stays = connect_to(&job);
+	turn(1000);
+	say_hello(left, secret);
+	close(left);
+	usleep(10000);
+	turn(1000);
+	ASSERT_EQ(judged, 0);
+	say_hello(stays, secret);
+	for (int i = 0; i < 100 && !judged; i++)
+		turn(100);
+	ASSERT_EQ(judged, 1);
+	close(stays);
+	gate_free(gate);
+}
+
+TEST(without_descriptors_the_gate_rests_and_its_thread_does_not)
+{
+	static const uint8_t secret[UID_SECRET_BYTES] = "a secret";
+	struct pollfd fds[GATE_MOST_VISITORS + 1];
+	struct rlimit before, files;
+	struct job job = {0};
+	uint64_t start;
+	char byte;
+	int fd;
+
+	make_gate(&job, secret);
+	fd = connect_to(&job);
+	ASSERT_GE(fd, 0);
+	ASSERT_OK(getrlimit(RLIMIT_NOFILE, &before));
+	files = before;
+	files.rlim_cur = (rlim_t)fd + 1;
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &files));
+	turn(1000);
+	ASSERT_EQ(gate_poll(gate, fds), 1);
+	ASSERT_EQ(fds[0].fd, -1);
+	ASSERT_GT(gate_wait_msec(gate, 10000), 0);
+	ASSERT_LE(gate_wait_msec(gate, 10000), 51);
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &before));
+	start = nsec_now();
+	while (recv(fd, &byte, 1, MSG_DONTWAIT) < 0 && nsec_now() - start < test_patience_nsec())
+		turn(gate_wait_msec(gate, 1000));
+	ASSERT_LT(nsec_now() - start, test_patience_nsec());
+	close(fd);
+	gate_free(gate);
+}
+
 static void open_alone(struct job *job, int rank)
 {
 	struct shmd_bootstrap b;

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rank's tree, whose neighbours are this test: frames in the orders that real ranks seldom have. */
+#include "tests/lib/test.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <shmemclient.h>
+
+#include "libclient/runtime/bootstrap/knock.h"
+#include "libclient/runtime/bootstrap/meet.h"
+#include "libclient/runtime/bootstrap/own-fds.h"
+#include "proto/base/nsec.h"
+#include "tests/unit/runtime/bootstrap/job.h"
+
+static struct tree *tree;
+static struct link *neighbour;
+
+/* Rank 1 of 3, below rank 0. */
+static void make_rank_1(void)
+{
+	struct tree_attr attr = {.rank = 1, .size = 3, .place = 1, .timeout_nsec = test_patience_nsec()};
+	int fds[2];
+
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds));
+	neighbour = link_new(fds[0], 1, 3);
+	attr.parent = link_new(fds[1], 0, 3);
+	ASSERT(neighbour && attr.parent);
+	ASSERT_OK(tree_new(&attr, &tree));
+}
+
+static int come_as(const struct job *job, unsigned int rank)
+{
+	struct uid_parts parts;
+	uint8_t secret[UID_SECRET_BYTES];
+	struct knock as = {.secret = secret, .addresses = parts.addresses, .n_addresses = 1, .n_ports = 1, .who = "rank 0",
+			   .deadline = nsec_now() + test_patience_nsec(),
+			   .hello = {.purpose = WIRE_JOIN, .rank = rank, .size = (unsigned int)job->size}};
+	struct wire_reply reply;
+	int fd;
+
+	ASSERT_OK(uid_unpack(&job->uid, &parts));
+	uid_world_secret(parts.secret, 0, secret);
+	snprintf(as.hello.version, sizeof(as.hello.version), "%s", shmd_version());
+	memcpy(as.hello.instance, &rank, sizeof(rank));
+	fd = knock(&as, &reply);
+	ASSERT_GE(fd, 0);
+	ASSERT_EQ(reply.place, rank);
+	return fd;
+}
+
+/* Rank 0, and the connection of rank 1. */
+static void make_rank_0(struct job *job)
+{
+	struct meet how = {.size = (unsigned int)job->size, .uid = &job->uid, .timeout_nsec = test_patience_nsec(),
+			   .deadline = nsec_now() + test_patience_nsec(), .version = shmd_version()};
+
+	ASSERT_OK(meet(&how, &tree));
+	neighbour = link_new(come_as(job, 1), 0, how.size);
+	ASSERT(neighbour);
+}
+
+static void say(const struct frame *frame)
+{
+	int err;
+
+	ASSERT_OK(link_send(neighbour, frame));
+	while ((err = link_flush(neighbour)) == -EAGAIN)
+		poll(&(struct pollfd){.fd = neighbour->fd, .events = POLLOUT}, 1, 1000);
+	ASSERT_OK(err);
+}
+
+/* The next frame within this time; false: none. */
+static bool hear(struct frame *frame, uint64_t nsec)
+{
+	uint64_t end = nsec_now() + nsec;
+	int n;
+
+	while (!(n = link_receive(neighbour, frame)) && nsec_now() < end)
+		poll(&(struct pollfd){.fd = neighbour->fd, .events = POLLIN}, 1, 10);
+	ASSERT_GE(n, 0);
+	return n;
+}
+
+static void must_hear(uint8_t type, struct frame *frame)
+{
+	ASSERT(hear(frame, test_patience_nsec()));
+	ASSERT_EQ(frame->type, type);
+}
+
+struct caller {
+	pthread_t thread;
+	int err;
+	char text[JOB_TEXT_BYTES];
+};
+
+static int call(void)
+{
+	uint8_t *all = NULL;
+	uint32_t bytes;
+	int err = tree_call(tree, COLLECT_GATHER, "x", 1, 1, nsec_now() + test_patience_nsec(), &all, &bytes);
+
+	if (!err) {
+		ASSERT_EQ(bytes, 3);
+		ASSERT_MEMEQ(all, "xyz", 3);
+		free(all);
+	}
+	return err;
+}
+
+static void *call_once(void *arg)
+{
+	struct caller *caller = arg;
+
+	caller->err = call();
+	snprintf(caller->text, sizeof(caller->text), "%s", caller->err ? shmd_error_text() : "");
+	return NULL;
+}
+
+static void begin_call(struct caller *caller)
+{
+	struct frame frame;
+
+	ASSERT_EQ(pthread_create(&caller->thread, NULL, call_once, caller), 0);
+	must_hear(FRAME_SHARE, &frame);
+	free(frame.body);
+}
+
+static void end(void)
+{
+	link_free(neighbour);
+	tree_free(tree);
+}
+
+TEST(a_goodbye_that_comes_before_the_result_of_its_rank_s_last_call_does_not_end_that_call)
+{
+	struct frame bye = {.type = FRAME_BYE, .rank = 2, .seq = 1};
+	struct frame result = {.type = FRAME_RESULT, .kind = COLLECT_GATHER, .bytes = 3, .body = (uint8_t *)"xyz"};
+	struct caller caller;
+
+	make_rank_1();
+	begin_call(&caller);
+	say(&bye);
+	/* The rank has time to make a mistake. */
+	usleep(50000);
+	say(&result);
+	pthread_join(caller.thread, NULL);
+	ASSERT_OK(caller.err);
+	ASSERT_ERR(call(), ESHUTDOWN);
+	ASSERT_STREQ(shmd_error_text(), "rank 2 has closed its bootstrap");
+	end();
+}
+
+TEST(a_goodbye_of_a_rank_that_has_not_made_the_call_ends_it)
+{
+	struct frame bye = {.type = FRAME_BYE, .rank = 2};
+	struct caller caller;
+
+	make_rank_1();
+	begin_call(&caller);
+	say(&bye);
+	pthread_join(caller.thread, NULL);
+	ASSERT_ERR(caller.err, ESHUTDOWN);
+	end();
+}
+
+TEST(a_rank_without_memory_for_a_frame_says_so_and_reports_no_neighbour_dead)
+{
+	size_t bytes = 64 << 20;
+	uint8_t *body = calloc(1, bytes);
+	struct frame result = {.type = FRAME_RESULT, .kind = COLLECT_GATHER, .bytes = (uint32_t)bytes, .body = body}, frame;
+	struct rlimit none = {.rlim_cur = 1 << 20, .rlim_max = RLIM_INFINITY}, before;
+	struct caller caller;
+
+	if (test_has_sanitizer())
+		test_skip("a sanitizer needs more address space than the limit of this test leaves");
+	make_rank_1();
+	begin_call(&caller);
+	ASSERT_OK(link_send(neighbour, &result));
+	getrlimit(RLIMIT_AS, &before);
+	none.rlim_max = before.rlim_max;
+	ASSERT_OK(setrlimit(RLIMIT_AS, &none));
+	say(&(struct frame){.type = FRAME_BYE, .rank = 2, .seq = 1});
+	pthread_join(caller.thread, NULL);
+	ASSERT_OK(setrlimit(RLIMIT_AS, &before));
+	ASSERT_ERR(caller.err, ENOMEM);
+	ASSERT_STREQ(caller.text, "rank 1 has no memory for a message of the bootstrap");
+	/* Rank 0 learns it, and the frames after the large one count. */
+	must_hear(FRAME_FAIL, &frame);
+	ASSERT_EQ((int32_t)frame.value, -ENOMEM);
+	free(frame.body);
+	ASSERT(!hear(&frame, 100 * NSEC_PER_MSEC));
+	free(body);
+	end();
+}
+
+TEST(a_share_that_comes_after_the_end_of_its_call_makes_no_result)
+{
+	struct frame share = {.type = FRAME_SHARE, .kind = COLLECT_GATHER, .rank = 1, .value = 1, .bytes = 1, .body = (uint8_t *)"y"};
+	struct caller caller;
+	struct frame frame;
+	struct job job;
+
+	job_init(&job, 2, NULL);
+	make_rank_0(&job);
+	ASSERT_EQ(pthread_create(&caller.thread, NULL, call_once, &caller), 0);
+	usleep(100000);
+	say(&(struct frame){.type = FRAME_LATE, .rank = 1});
+	must_hear(FRAME_FAIL, &frame);
+	free(frame.body);
+	say(&share);
+	ASSERT(!hear(&frame, 200 * NSEC_PER_MSEC));
+	pthread_join(caller.thread, NULL);
+	ASSERT_ERR(caller.err, ETIMEDOUT);
+	end();
+}
+
+static void *call_alltoall(void *arg)
+{
+	uint8_t *row;
+	uint32_t bytes;
+
+	ASSERT_OK(tree_call(tree, COLLECT_ALLTOALL, "0123456789", 10, 1, nsec_now() + test_patience_nsec(), &row, &bytes));
+	free(row);
+	return NULL;
+}
+
+static void share_alltoall(struct link *link, unsigned int rank)
+{
+	struct frame share = {.type = FRAME_SHARE, .kind = COLLECT_ALLTOALL, .rank = rank, .value = 1, .bytes = 10,
+			      .body = (uint8_t *)"0123456789"};
+
+	ASSERT_OK(link_send(link, &share));
+	ASSERT_OK(link_flush(link));
+}
+
+TEST(the_row_of_a_rank_comes_after_those_of_the_ranks_below_it)
+{
+	struct link *others[9];
+	struct frame frame;
+	pthread_t thread;
+	struct job job;
+
+	job_init(&job, 10, NULL);
+	make_rank_0(&job);
+	for (unsigned int rank = 2; rank <= 8; rank++) {
+		others[rank] = link_new(come_as(&job, rank), 0, 10);
+		ASSERT(others[rank]);
+	}
+	/* Rank 9 is below rank 1. */
+	own_fd_close(come_as(&job, 9));
+	ASSERT_EQ(pthread_create(&thread, NULL, call_alltoall, NULL), 0);
+	for (unsigned int rank = 2; rank <= 8; rank++)
+		share_alltoall(others[rank], rank);
+	share_alltoall(neighbour, 1);
+	share_alltoall(neighbour, 9);
+	for (int i = 0; i < 2; i++) {
+		must_hear(FRAME_ROW, &frame);
+		ASSERT_EQ(frame.rank, i ? 1 : 9);
+		free(frame.body);
+	}
+	pthread_join(thread, NULL);
+	for (unsigned int rank = 2; rank <= 8; rank++)
+		link_free(others[rank]);
+	end();
+}
