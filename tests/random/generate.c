@@ -9,8 +9,6 @@
 
 #include "tests/random/model.h"
 
-#define N_TRIES 12
-
 struct maker {
 	struct program *program;
 	struct model *model;
@@ -81,6 +79,34 @@ static int pick_pe(struct maker *maker)
 	return (int)draw(maker, (uint32_t)maker->program->n_pes);
 }
 
+/* An allocation that the PE has; seldom any. */
+static int pick_alloc(struct maker *maker, const struct step *step)
+{
+	int alloc = 1 + (int)draw(maker, MAX_ALLOCS - 1);
+
+	for (int i = 0; i < MAX_ALLOCS && !model_has(maker->model, step->world, alloc, step->pe); i++)
+		alloc = alloc % (MAX_ALLOCS - 1) + 1;
+	return alloc;
+}
+
+/* A context that the PE has, and PEs of its team. */
+static void pick_way(struct maker *maker, struct step *step)
+{
+	const struct model_world *w = &maker->model->worlds[step->world];
+
+	do
+		step->ctx = one_in(maker, 2) ? 0 : (int)draw(maker, MAX_CTXS);
+	while (w->ctx_team[step->pe][step->ctx] < 0);
+	step->to = one_in(maker, 3) ? maker->last.to : pick_pe(maker);
+	step->to2 = pick_pe(maker);
+	for (int i = 0; i < 8; i++) {
+		if (!model_is_member(maker->model, step->world, w->ctx_team[step->pe][step->ctx], step->pe, step->to))
+			step->to = pick_pe(maker);
+		if (!model_is_member(maker->model, step->world, w->ctx_team[step->pe][step->ctx], step->pe, step->to2))
+			step->to2 = pick_pe(maker);
+	}
+}
+
 static uint32_t pick_bytes(struct maker *maker, uint32_t most)
 {
 	static const uint32_t usual[] = {1, 2, 3, 4, 7, 8, 8, 9, 16, 24, 31, 32, 33, 64, 100, 256};
@@ -106,13 +132,13 @@ static void pick_place(struct maker *maker, struct step *step, uint32_t most)
 {
 	uint32_t known;
 
-	step->alloc = one_in(maker, 2) ? maker->last.alloc : 1 + (int)draw(maker, MAX_ALLOCS - 1);
+	step->alloc = one_in(maker, 3) ? maker->last.alloc : pick_alloc(maker, step);
 	known = model_known_bytes(maker->model, step->world, step->alloc);
 	step->bytes = pick_bytes(maker, known < most ? known ? known : 1 : most);
 	if (one_in(maker, 20))
 		step->bytes = 0;
 	step->at = pick_at(maker, step->world, step->alloc, step->bytes, 1);
-	step->near_alloc = one_in(maker, 2) ? PRIVATE : 1 + (int)draw(maker, MAX_ALLOCS - 1);
+	step->near_alloc = one_in(maker, 2) ? PRIVATE : pick_alloc(maker, step);
 	if (step->near_alloc != PRIVATE)
 		step->near_at = pick_at(maker, step->world, step->near_alloc, step->bytes, 1);
 }
@@ -210,7 +236,7 @@ static void pick_call(struct maker *maker, struct step *step)
 {
 	step->size = pick_size(maker);
 	step->align = UINT64_C(1) << draw(maker, one_in(maker, 6) ? 17 : 9);
-	step->alloc = 1 + (int)draw(maker, MAX_ALLOCS - 1);
+	step->alloc = step->kind == STEP_REALLOC || step->kind == STEP_FREE ? pick_alloc(maker, step) : 1 + (int)draw(maker, MAX_ALLOCS - 1);
 	step->team = one_in(maker, 2) ? 0 : (int)draw(maker, MAX_TEAMS);
 	step->value = draw(maker, UINT32_MAX);
 	if (step->kind >= STEP_SPLIT_COLOR && step->kind <= STEP_SPLIT_2D)
@@ -243,9 +269,7 @@ static void pick_wait(struct maker *maker, struct step *step)
 
 static void pick_access(struct maker *maker, struct step *step)
 {
-	step->to = one_in(maker, 3) ? maker->last.to : pick_pe(maker);
-	step->to2 = pick_pe(maker);
-	step->ctx = one_in(maker, 2) ? 0 : (int)draw(maker, MAX_CTXS);
+	pick_way(maker, step);
 	step->word = (int)draw(maker, N_WORDS);
 	pick_place(maker, step, maker->program->cap);
 	step->compare = draw(maker, UINT32_MAX);
@@ -273,10 +297,9 @@ static struct step pick(struct maker *maker)
 		pick_wait(maker, &step);
 	else if ((step.kind >= STEP_PUT && step.kind <= STEP_FLAG) || step.kind == STEP_LOCKED_ADD)
 		pick_access(maker, &step);
-	else if (step.kind >= STEP_FENCE && step.kind <= STEP_QUIET_PE) {
-		step.ctx = one_in(maker, 2) ? 0 : (int)draw(maker, MAX_CTXS);
-		step.to = pick_pe(maker);
-	} else
+	else if (step.kind >= STEP_FENCE && step.kind <= STEP_QUIET_PE)
+		pick_way(maker, &step);
+	else
 		pick_call(maker, &step);
 	return step;
 }
@@ -284,8 +307,8 @@ static struct step pick(struct maker *maker)
 /* What lets a refused step pass: the order that it lacks. */
 static void put_order_before(struct maker *maker, const struct step *step)
 {
-	static const enum step_kind kinds[] = {STEP_FENCE, STEP_FENCE_PE, STEP_FENCE, STEP_QUIET, STEP_QUIET_PE, STEP_BARRIER};
-	struct step order = {.kind = kinds[draw(maker, 6)], .world = step->world, .pe = step->pe, .ctx = step->ctx, .to = step->to};
+	static const enum step_kind kinds[] = {STEP_FENCE, STEP_FENCE_PE, STEP_FENCE, STEP_QUIET, STEP_QUIET_PE, STEP_QUIET, STEP_BARRIER};
+	struct step order = {.kind = kinds[draw(maker, 7)], .world = step->world, .pe = step->pe, .ctx = step->ctx, .to = step->to};
 
 	if (order.kind == STEP_BARRIER || step->pe == ALL_PES)
 		order = (struct step){.kind = STEP_BARRIER, .world = step->world, .pe = ALL_PES, .value = draw(maker, 2)};
@@ -314,7 +337,7 @@ static void make_step(struct maker *maker)
 	struct step step = pick(maker);
 	bool passes = offer(maker, &step);
 
-	if (!passes && one_in(maker, 3)) {
+	if (!passes && one_in(maker, 2)) {
 		put_order_before(maker, &step);
 		passes = offer(maker, &step);
 	}
@@ -407,7 +430,7 @@ void program_make(struct program *program, uint64_t seed, int n_pes)
 	maker.model = model_new(program);
 	for (int i = 0; i < program->n_worlds; i++)
 		begin(&maker, i);
-	n = 40 + draw(&maker, 300);
+	n = (40 + draw(&maker, 260)) * (4 + (uint32_t)n_pes) / 4;
 	for (uint32_t i = 0; i < n; i++)
 		make_step(&maker);
 	for (int i = 0; i < program->n_worlds; i++)

@@ -239,6 +239,25 @@ static void run_programs(const struct path *path, uint64_t share)
 	fixture_daemon_stop(&daemon);
 }
 
+/* A kind of step that the judge always refuses would be tested by no program. */
+TEST_TIMEOUT(each_kind_of_step_is_in_many_programs, 240)
+{
+	uint32_t n[N_STEP_KINDS] = {0};
+
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		struct program program;
+
+		program_make(&program, seed, pes_of(seed));
+		for (uint32_t i = 0; i < program.n_steps; i++)
+			n[program.steps[i].kind]++;
+		program_free(&program);
+	}
+	for (int i = 0; i < N_STEP_KINDS; i++) {
+		printf("%6u %s\n", n[i], step_names[i]);
+		ASSERT_GE(n[i], 10u);
+	}
+}
+
 /* ---- paths ------------------------------------------------------------------------------------------------------------------ */
 
 #define PATH(name, rc_peers_, allow_, share)                                                         \
