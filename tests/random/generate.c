@@ -179,6 +179,11 @@ static void pick_atomic(struct maker *maker, struct step *step)
 	/* Half of the compare-swaps find what they compare with. */
 	if (one_in(maker, 2) && model_range(maker->model, step->world, step->alloc, step->at, step->bytes))
 		memcpy(&step->compare, model_at(maker->model, step->world, step->alloc, step->to, step->at), step->bytes);
+	/* A word of 4 bytes has no use for the upper half. */
+	if (step->bytes == 4 && one_in(maker, 2)) {
+		step->compare ^= UINT64_C(0xabcdef01) << 32;
+		step->value ^= UINT64_C(0x10fedcba) << 32;
+	}
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------------------ */

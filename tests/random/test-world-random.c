@@ -28,6 +28,7 @@ struct path {
 	const char *test; /* the name of the test */
 	const char *rc_peers; /* SHMD_RC_PEERS */
 	uint32_t (*allow)(int pe);
+	const char *fault; /* of the soft NICs; NULL: none */
 };
 
 struct lab {
@@ -227,6 +228,8 @@ static void run_programs(const struct path *path, uint64_t share)
 	struct fixture_daemon daemon;
 	struct lab lab = {.daemon = &daemon, .path = path};
 
+	if (path->fault)
+		setenv("SHMEMD_FAULT", path->fault, 1);
 	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	for (uint64_t seed = first; seed < first + n; seed++) {
 		struct program program;
@@ -260,15 +263,18 @@ TEST_TIMEOUT(each_kind_of_step_is_in_many_programs, 240)
 
 /* ---- paths ------------------------------------------------------------------------------------------------------------------ */
 
-#define PATH(name, rc_peers_, allow_, share)                                                         \
-	TEST_TIMEOUT(name, 3600)                                                                     \
-	{                                                                                            \
-		static const struct path path = {.test = #name, .rc_peers = rc_peers_, .allow = allow_}; \
-                                                                                                     \
-		run_programs(&path, share);                                                          \
+#define PATH(name, share, ...)                                                \
+	TEST_TIMEOUT(name, 7200)                                               \
+	{                                                                      \
+		static const struct path path = {.test = #name, __VA_ARGS__}; \
+                                                                               \
+		run_programs(&path, share);                                    \
 	}
 
-PATH(programs_on_mapped_memory_have_the_results_of_the_model, "16", all_paths, 30)
-PATH(programs_on_rc_queues_have_the_results_of_the_model, "64", queues_only, 15)
-PATH(programs_on_dc_queues_have_the_results_of_the_model, "0", queues_only, 15)
-PATH(programs_on_mixed_paths_have_the_results_of_the_model, "1", some_mapped, 15)
+PATH(programs_on_mapped_memory_have_the_results_of_the_model, 30, .rc_peers = "16", .allow = all_paths)
+PATH(programs_on_rc_queues_have_the_results_of_the_model, 15, .rc_peers = "64", .allow = queues_only)
+PATH(programs_on_dc_queues_have_the_results_of_the_model, 15, .rc_peers = "0", .allow = queues_only)
+PATH(programs_on_mixed_paths_have_the_results_of_the_model, 15, .rc_peers = "1", .allow = some_mapped)
+/* Every memory operation of the NIC takes its time, and other ones pass it where they may. */
+PATH(programs_on_slow_rc_queues_have_the_results_of_the_model, 15, .rc_peers = "64", .allow = queues_only, .fault = "soft.delay-memory:1")
+PATH(programs_on_slow_dc_queues_have_the_results_of_the_model, 15, .rc_peers = "0", .allow = queues_only, .fault = "soft.delay-memory:1")
