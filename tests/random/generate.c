@@ -309,7 +309,7 @@ static struct step pick(struct maker *maker)
 	return step;
 }
 
-/* What lets a refused step pass: the order that it lacks. */
+/* A refused step often lacks no more than order. */
 static void put_order_before(struct maker *maker, const struct step *step)
 {
 	static const enum step_kind kinds[] = {STEP_FENCE, STEP_FENCE_PE, STEP_FENCE, STEP_QUIET, STEP_QUIET_PE, STEP_QUIET, STEP_BARRIER};

@@ -13,6 +13,12 @@ static uint8_t *far_bytes(const struct model *model, const struct step *step, in
 	return model_at(model, step->world, step->alloc, to, at);
 }
 
+/* The PE of a block. */
+static int target(const struct step *step, uint32_t i)
+{
+	return step->kind == STEP_BATCH && i % 2 ? step->to2 : step->to;
+}
+
 /* ---- the caller's side ------------------------------------------------------------------------------------------------------ */
 
 static bool near_add(const struct model *model, const struct step *step, struct accesses *accesses, enum access_kind kind, bool is_done)
@@ -25,9 +31,9 @@ static bool near_add(const struct model *model, const struct step *step, struct 
 	if (!model_range(model, step->world, step->near_alloc, step->near_at, (n - 1) * step->near_stride + step->bytes))
 		return false;
 	access.alloc = step->near_alloc;
-	access.far = step->to;
 	access.is_update = false;
 	for (uint32_t i = 0; i < n; i++) {
+		access.far = target(step, i);
 		access.lo = step->near_at + i * step->near_stride;
 		access.hi = access.lo + step->bytes;
 		accesses_add(accesses, access, is_done);
@@ -45,11 +51,6 @@ static void near_read(const struct model *model, const struct step *step, uint32
 }
 
 /* ---- put and get ------------------------------------------------------------------------------------------------------------ */
-
-static int target(const struct step *step, uint32_t i)
-{
-	return step->kind == STEP_BATCH && i % 2 ? step->to2 : step->to;
-}
 
 static bool far_add(const struct model *model, const struct step *step, struct accesses *accesses, enum access_kind kind, bool is_done)
 {

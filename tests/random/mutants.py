@@ -94,9 +94,9 @@ def copy_tree(to):
     files = subprocess.run(['git', 'ls-files', '-z', '--cached', '--others', '--exclude-standard'], cwd=TOP, check=True,
                            stdout=subprocess.PIPE).stdout.decode().split('\0')
     for name in filter(None, files):
-        if (TOP / name).is_file():
+        if os.path.lexists(TOP / name):
             (to / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(TOP / name, to / name)
+            shutil.copy2(TOP / name, to / name, follow_symlinks=False)
 
 
 def build(tree):
