@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Mutants of the runtime, each of which random programs must catch.
+
+usage: mutants.py --check                     each mutant still fits the source: its line is there, once
+       mutants.py BUILD_DIR [NAME...]         makes and tries them, in a copy of the tree
+
+BUILD_DIR has the daemon. A mutant that compiles and passes is a hole in the programs; the script then ends with 1.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = 'tests/random/test-world-random'
+N_PROGRAMS = '150'
+
+PE = 'kernels/dev/impl/pe-'
+RUNTIME = 'libclient/runtime/'
+
+# name, file, line, its place; the paths whose programs are tried, until one fails
+MUTANTS = [
+    ('barrier-leaves-out-a-round', PE + 'sync.h', 'for (round = 0; (1ull << round) < n; round++) {',
+     'for (round = 0; (2ull << round) < n; round++) {', 'mapped'),
+    ('barrier-completes-nothing', PE + 'sync.h', 'int rc = shmd_dev_quiet_as(ctx, mode);\n\n\treturn rc ? rc',
+     'int rc = SHMD_DEV_OK;\n\n\treturn rc ? rc', 'slow_rc rc'),
+    ('quiet-ends-with-the-first-queue', PE + 'sync.h', '\t\tif (!rc)\n\t\t\trc = one;\n\t}\n\treturn rc;\n}\n\nSHMDI_FN int shmd_dev_quiet_as',
+     '\t\trc = one;\n\t\tbreak;\n\t}\n\treturn rc;\n}\n\nSHMDI_FN int shmd_dev_quiet_as', 'slow_rc'),
+    ('sync-uses-the-flag-of-another-round', PE + 'sync.h', '(uint64_t)round * SHMD_DEV_SYNC_FLAG_BYTES', '(uint64_t)(round / 2) * SHMD_DEV_SYNC_FLAG_BYTES',
+     'mapped'),
+    ('strided-copy-leaves-out-the-last-block', PE + 'strided.h',
+     'for (i = 0; i < stride->n; i++)\n\t\tshmdi_copy(', 'for (i = 0; i + 1 < stride->n; i++)\n\t\tshmdi_copy(', 'mapped'),
+    ('strided-queue-swaps-the-strides', PE + 'strided.h', 'local += near_stride;', 'local += far_stride;', 'rc'),
+    ('strided-put-does-not-wait', PE + 'strided.h', 'if (!rc)\n\t\trc = shmd_dev_qp_quiet_as(way.qp', 'if (!rc && is_get)\n\t\trc = shmd_dev_qp_quiet_as(way.qp',
+     'slow_rc'),
+    ('key-of-the-first-pe', PE + 'way.h', 'keys[chunk * SHMDI_FIXED(world->n_pes) + at->pe]', 'keys[chunk * SHMDI_FIXED(world->n_pes)]', 'rc'),
+    ('key-of-the-chunk-before', PE + 'way.h', 'uint32_t chunk = index[offset >> SHMDI_FIXED(heap->log2_granule)];',
+     'uint32_t chunk = index[offset >> SHMDI_FIXED(heap->log2_granule)];\n\n\tchunk -= chunk > 0;', 'rc'),
+    ('piece-of-a-put-in-the-wrong-place', PE + 'queue.h', 'at.offset += piece;', 'at.offset += piece & ~63ull;', 'rc'),
+    ('inline-bytes-in-the-wrong-order', PE + 'queue.h', 'value |= (uint64_t)local[i] << (8 * i);', 'value |= (uint64_t)local[i] << (8 * (i ^ 1));', 'rc'),
+    ('float-of-4-bytes-in-the-wrong-half', PE + 'queue.h', 'swap->shift = (uint32_t)(swap->remote.iova & 4) * 8;', 'swap->shift = 0;', 'rc'),
+    ('signal-before-its-data', PE + 'ops.h',
+     '\tshmdi_copy((void *)(uintptr_t)at.addr, put->source, put->bytes, mode->scope);\n\tif (shmdi_scope_enter(mode->scope))\n'
+     '\t\tshmdi_signal_store((uint64_t *)(uintptr_t)word.addr, signal);',
+     '\tif (shmdi_scope_enter(mode->scope))\n\t\tshmdi_signal_store((uint64_t *)(uintptr_t)word.addr, signal);\n'
+     '\tshmdi_copy((void *)(uintptr_t)at.addr, put->source, put->bytes, mode->scope);', 'mapped'),
+    ('signal-is-always-set', PE + 'ops.h', 'signal->op == SHMD_DEV_SIGNAL_SET ? SHMD_DEV_AMO_SWAP : SHMD_DEV_AMO_ADD', 'SHMD_DEV_AMO_SWAP', 'mapped'),
+    ('wait-some-forgets-the-last', PE + 'wait-many.h', 'for (; i < many->n; i = shmdi_many_next(many, i + 1, 1))\n\t\tret_indexes[n++] = i;',
+     'for (; i < many->n; i++)\n\t\tret_indexes[n++] = i;', 'mapped'),
+    ('wait-compares-without-sign', PE + 'wait.h', 'until.flip = (cmp & SHMD_DEV_CMP_SIGNED) ? 1ull << 63 : 0;', 'until.flip = 0;', 'mapped'),
+    ('unlock-completes-nothing', PE + 'lock.h', 'rc = shmd_dev_quiet_as(lock->ctx, lock->mode);', 'rc = SHMD_DEV_OK;', 'slow_rc rc'),
+    ('atomic-on-the-own-copy', PE + 'ops.h', 'shmdi_pes_amo_post((void *)(uintptr_t)at.addr, &amo);', 'shmdi_pes_amo_post(dest, &amo);', 'mapped'),
+    ('atomic-of-two-steps', 'kernels/dev/impl/order-pes.h', 'case SHMD_DEV_AMO_XOR:\n\t\treturn SHMDI_PES_XOR(word, amo->value);',
+     'case SHMD_DEV_AMO_XOR: {\n\t\tuint64_t old = *(volatile uint64_t *)word;\n\n\t\t*(volatile uint64_t *)word = old ^ amo->value;\n\t\treturn old;\n\t}',
+     'mapped'),
+    ('free-by-all-but-one', RUNTIME + 'heap/heap-alloc.c', '++heap->blocks[slots[i]].n_freed == heap->attr.n_pes)',
+     '++heap->blocks[slots[i]].n_freed == heap->attr.n_pes - (heap->attr.n_pes > 1))', 'mapped'),
+    ('realloc-frees-the-old-place-twice-as-large', RUNTIME + 'heap/heap-alloc.c', 'heap->stats.live_bytes -= block->size;\n\theap_block_free(heap, slot);',
+     'heap_block_free(heap, slot);', 'mapped'),
+    ('realloc-moves-too-little', RUNTIME + 'world/malloc.c', 'memmove(address_of(world, to), address_of(world, from), bytes);',
+     'memmove(address_of(world, to), address_of(world, from), bytes & ~63ull);', 'mapped'),
+    ('calloc-leaves-the-last-byte', RUNTIME + 'world/malloc.c', 'memset(address_of(world, job.offset), 0, fill);',
+     'memset(address_of(world, job.offset), 0, fill - 1);', 'mapped'),
+    ('malloc-completes-nothing', RUNTIME + 'world/malloc.c', 'return world_status_error(world, shmd_dev_quiet(&world->ctx->dev), "completing operations", -1);',
+     '(void)world;\n\treturn 0;', 'slow_rc'),
+    ('exchange-uses-one-slot', RUNTIME + 'world/exchange.c', 'return WORLD_EXCHANGE_OFFSET + (number & 1) * WORLD_EXCHANGE_BYTES;',
+     'return WORLD_EXCHANGE_OFFSET + (number & 0) * WORLD_EXCHANGE_BYTES;', 'mapped slow_rc'),
+    ('split-orders-equal-keys-backwards', RUNTIME + 'team/split.c', 'return a->place < b->place ? -1 : a->place > b->place;',
+     'return a->place > b->place ? -1 : a->place < b->place;', 'mapped'),
+    ('id-of-a-team-keeps-its-scratch', RUNTIME + 'team/team.c',
+     'memset(world_heap_at(&world->pes[world->rank], team->dev.scratch_offset), 0, SHMD_DEV_TEAM_SCRATCH_BYTES);', '', 'mapped'),
+    ('context-numbers-pes-as-the-world', RUNTIME + 'world/ctx.c', 'team == world->builtin[WORLD_TEAM_ALL] ? 0 : (uintptr_t)&team->dev;', '0;', 'mapped'),
+    ('end-of-a-context-completes-nothing', RUNTIME + 'world/ctx.c',
+     'r = world_status_error(ctx->world, shmd_dev_quiet(&ctx->dev), "completing the operations of a context", -1);', '', 'slow_rc'),
+    ('keys-of-a-chunk-in-the-wrong-row', RUNTIME + 'world/queues.c', 'rkeys[chunk * (uint32_t)world->size + (uint32_t)i]',
+     'rkeys[(chunk & ~1u) * (uint32_t)world->size + (uint32_t)i]', 'rc'),
+]
+
+
+def mutate(row):
+    """The text of the file with the mutant in it."""
+    name, path, old, new, _ = row
+    text = (TOP / path).read_text()
+    if text.count(old) != 1:
+        sys.exit(f'mutants: {name}: {path} has its line {text.count(old)} times, not once')
+    return text.replace(old, new)
+
+
+def copy_tree(to):
+    files = subprocess.run(['git', 'ls-files', '-z', '--cached', '--others', '--exclude-standard'], cwd=TOP, check=True,
+                           stdout=subprocess.PIPE).stdout.decode().split('\0')
+    for name in filter(None, files):
+        if os.path.lexists(TOP / name):
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(TOP / name, to / name, follow_symlinks=False)
+
+
+def build(tree):
+    return subprocess.run(['ninja', '-C', tree / 'build', '--quiet', PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def catches(tree, daemon, path):
+    """The line that says why, or None."""
+    env = dict(os.environ, SHMEMD_BINARY=str(daemon), SHMEMD_RANDOM_N=N_PROGRAMS, SHMEMD_RANDOM_WHOLE='1')
+    env.setdefault('SHMD_TIMEOUT', '20s')
+    done = subprocess.run([tree / 'build' / PROGRAM, f'programs_on_{path}_have_the_results_of_the_model'], env=env,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    seed = re.search(rb'SHMEMD_RANDOM_SEED=(\d+)', done.stdout)
+    why = re.search(rb'^PE \d+, step .*', done.stdout, re.M)
+    if not done.returncode:
+        return None
+    return f'{path}, seed {seed[1].decode() if seed else "?"}: {why[0].decode(errors="replace") if why else "a PE died"}'
+
+
+PATHS = {'mapped': 'mapped_memory', 'rc': 'rc_queues', 'dc': 'dc_queues', 'mixed': 'mixed_paths', 'slow_rc': 'slow_rc_queues',
+         'slow_dc': 'slow_dc_queues'}
+
+
+def attempt(row, tree, daemon):
+    name, path, _, _, paths = row
+    (tree / path).write_text(mutate(row))
+    built = build(tree)
+    found = None
+    if built.returncode:
+        found = 'does not compile'
+        print(built.stdout.decode(errors='replace')[-2000:])
+    else:
+        for each in paths.split():
+            found = found or catches(tree, daemon, PATHS[each])
+    shutil.copy2(TOP / path, tree / path)
+    os.utime(tree / path)
+    print(f'{"caught" if found else "NOT CAUGHT"}  {name}: {found or paths}', flush=True)
+    return bool(found) and not built.returncode
+
+
+def main():
+    if sys.argv[1:] == ['--check']:
+        for row in MUTANTS:
+            mutate(row)
+        print(f'{len(MUTANTS)} mutants fit the source')
+        return
+    if len(sys.argv) < 2 or sys.argv[1].startswith('-'):
+        sys.exit(__doc__)
+    rows = [row for row in MUTANTS if not sys.argv[2:] or row[0] in sys.argv[2:]]
+    with tempfile.TemporaryDirectory(prefix='shmemd-mutants-') as folder:
+        tree = pathlib.Path(folder)
+        copy_tree(tree)
+        subprocess.run(['meson', 'setup', tree / 'build', tree, '-Dcuda=disabled', '-Dsystemd=disabled', '-Drdma_core=disabled'], check=True,
+                       stdout=subprocess.DEVNULL)
+        if build(tree).returncode:
+            sys.exit('mutants: the tree without a mutant does not build')
+        daemon = pathlib.Path(sys.argv[1]).resolve() / 'daemon/shmemd'
+        missed = [row[0] for row in rows if not attempt(row, tree, daemon)]
+    print(f'{len(rows) - len(missed)} of {len(rows)} mutants were caught')
+    sys.exit(1 if missed else 0)
+
+
+if __name__ == '__main__':
+    main()
