@@ -1,42 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The process that a context belongs to, and statuses of device functions in words. Any thread. */
 #include <errno.h>
-#include <pthread.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "libclient/runtime/rma/rma-check.h"
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/exchange.h"
 
-/* The number of no process: the first operation comes to rma_check_slow(), and every other too where no page is zeroed by fork. */
-static const int32_t no_process;
-const int32_t *rma_process = &no_process;
-static int32_t *page;
-static pthread_once_t page_once = PTHREAD_ONCE_INIT;
-
-static void make_page(void)
-{
-	size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (p == MAP_FAILED)
-		return;
-	if (madvise(p, bytes, MADV_WIPEONFORK) < 0) {
-		munmap(p, bytes);
-		return;
-	}
-	page = p;
-	__atomic_store_n(&rma_process, page, __ATOMIC_RELEASE);
-}
-
 int rma_check_slow(const struct shmd_ctx *ctx)
 {
 	if (!ctx)
 		return shmd_error_set(-EINVAL, "ctx is NULL");
-	pthread_once(&page_once, make_page);
-	if (page)
-		__atomic_store_n(page, (int32_t)getpid(), __ATOMIC_RELAXED);
 	return world_check(ctx->world);
 }
 

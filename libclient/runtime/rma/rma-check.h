@@ -9,20 +9,15 @@
 #include <shmd/dev/pe.h>
 
 #include "libclient/runtime/world/ctx.h"
+#include "libclient/runtime/world/process.h"
 #include "libclient/runtime/world/world.h"
 
-/*
- * The process as it last asked for its number. It lies in a page that a forked child finds zeroed, so that an operation needs no
- * system call to see that its world is the parent's.
- */
-extern const int32_t *rma_process;
-
-/* -EINVAL, -ECHILD, and asks for the number of this process. */
+/* -EINVAL, -ECHILD. */
 int rma_check_slow(const struct shmd_ctx *ctx) __attribute__((cold, noinline));
 
 static inline int rma_check(const struct shmd_ctx *ctx)
 {
-	if (__builtin_expect(ctx && __atomic_load_n(rma_process, __ATOMIC_RELAXED) == ctx->world->pid, 1))
+	if (__builtin_expect(ctx && process_is(ctx->world->pid), 1))
 		return 0;
 	return rma_check_slow(ctx);
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a call may go on, and the blame when it may not. Never blocks. */
 #include <errno.h>
-#include <unistd.h>
 
+#include "libclient/runtime/world/process.h"
 #include "libclient/runtime/world/world.h"
 
 int world_check(const struct shmd_world *world)
 {
 	if (!world)
 		return shmd_error_set(-EINVAL, "world is NULL");
-	if (world->pid != getpid())
+	if (!process_is(world->pid))
 		return shmd_error_set(-ECHILD, "this process was forked from process %d, whose world it is", (int)world->pid);
 	return 0;
 }

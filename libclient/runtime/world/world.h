@@ -8,6 +8,7 @@
  *	exchange.c	bytes and outcomes to all PEs		ctx.c		contexts
  *	queues.c	queue paths, keys of chunks		check.c		may a call go on
  *	watch.c		PEs that ended				info.c		what a program sees of it
+ *	process.h	am I a forked child
  *
  * Locks: `lock`, then `tables` or the heap's own. Device functions and the watch share the last line of dev
  * and pe.path with the rest, by atomics.

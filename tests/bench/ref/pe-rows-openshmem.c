@@ -34,6 +34,9 @@ static uint64_t fetch_add(uint64_t *dest, uint64_t value, int pe)
 static void wait_equal(uint64_t *word, uint64_t value)
 {
 	shmem_uint64_wait_until(word, SHMEM_CMP_EQ, value);
+	/* That of Open MPI 4.1.6 returns before. */
+	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value)
+		;
 }
 
 int main(void)
