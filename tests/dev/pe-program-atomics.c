@@ -116,6 +116,20 @@ static uint64_t fetch(struct pe_home *home, void *word, int op, uint32_t bytes, 
 	return old;
 }
 
+/* A signal alone, and one that comes with a put. */
+static void signal_with_put(struct pe_home *home, struct pe_shared *shared, uint32_t round, uint32_t pe)
+{
+	uint64_t *flag = &pe_room(home)->lanes[pe_my_lane(home)].flag;
+	struct shmd_dev_put_item put = {.dest = flag, .source = pe_outbox(home), .bytes = 8, .pe = pe};
+	struct shmd_dev_pe_signal one = shmd_dev_pe_signal_of(&shared->signalled, SHMD_DEV_SIGNAL_ADD, 1);
+
+	if (round % 2)
+		PE_CALL(home, put_signal, &put, one);
+	else
+		PE_CALL(home, put_signal_nbi, &put, one);
+	PE_CALL(home, signal, one, pe);
+}
+
 static void count_up(struct pe_home *home, struct pe_shared *shared, uint32_t round, uint32_t pe)
 {
 	if (round % 2) {
@@ -129,7 +143,7 @@ static void count_up(struct pe_home *home, struct pe_shared *shared, uint32_t ro
 	PE_CALL(home, atomic, &shared->halves[1], shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 4, 3), pe);
 	PE_CALL(home, atomic, &shared->float_and_flips[0], shmd_dev_amo_of(SHMD_DEV_AMO_ADD_FLOAT, 4, 0x3f800000), pe);
 	PE_CALL(home, atomic, &shared->float_and_flips[1], shmd_dev_amo_of(SHMD_DEV_AMO_XOR, 4, 1ull << pe_my_lane(home) % 32), pe);
-	PE_CALL(home, signal, shmd_dev_pe_signal_of(&shared->signalled, SHMD_DEV_SIGNAL_ADD, 2), pe);
+	signal_with_put(home, shared, round, pe);
 }
 
 /* The bit of a lane is its own, in a word that all change. */

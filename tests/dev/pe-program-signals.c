@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data and what announces it, in each way that promises an order: a signal with the put, and words behind a fence. Each lane tells each
- * PE; the thread of the same number there waits, and compares the data at once.
+ * Data and what announces it, in each way that promises an order: a signal with the put, and words behind a fence, also behind an atomic.
+ * Each lane tells each PE; the thread of the same number there waits, and compares the data at once.
  */
 #include <string.h>
 
@@ -21,6 +21,8 @@ enum way {
 	FENCE_P,
 	FENCE_PUT,
 	FENCE_ATOMIC,
+	COUNT_FENCE_P,
+	COUNT_FENCE_PE_P,
 	N_WAYS,
 };
 
@@ -78,6 +80,19 @@ static void tell_behind_fence(struct pe_home *home, const struct shmd_dev_put_it
 		PE_CALL(home, atomic, word, shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 1), put->pe);
 }
 
+/* An atomic, which may go by a queue where p is a store. */
+static void tell_behind_count(struct pe_home *home, uint32_t pe, enum way way, uint64_t number)
+{
+	struct pe_lane *lane = &pe_room(home)->lanes[pe_my_lane(home)];
+
+	PE_CALL(home, atomic, &lane->flag, shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 1), pe);
+	if (way == COUNT_FENCE_P)
+		PE_CALL(home, fence);
+	else
+		PE_CALL(home, fence_pe, pe);
+	PE_CALL(home, p, &lane->signal, number, 8, pe);
+}
+
 static void tell_all(struct pe_home *home, uint32_t turn, enum way way)
 {
 	uint64_t number = number_of(turn, way);
@@ -88,6 +103,8 @@ static void tell_all(struct pe_home *home, uint32_t turn, enum way way)
 	for (put.pe = 0; put.pe < home->n_pes; put.pe++) {
 		if (way < FENCE_SIGNAL_SET)
 			tell_with_put(home, &put, way, number);
+		else if (way >= COUNT_FENCE_P)
+			tell_behind_count(home, put.pe, way, number);
 		else
 			tell_behind_fence(home, &put, way, &number);
 	}
@@ -103,6 +120,10 @@ static void hear_all(struct pe_home *home, uint32_t turn, enum way way)
 
 		PE_CALL(home, wait_until, word, 8, SHMD_DEV_CMP_GE, number_of(turn, way));
 		ASSERT_EQ(home->calls->signal_fetch(word), number_of(turn, way));
+		if (way >= COUNT_FENCE_P) {
+			ASSERT_EQ(home->calls->signal_fetch(&pe_room(home)->lanes[lane].flag), 2 * turn + (way - COUNT_FENCE_P) + 1);
+			continue;
+		}
 		fill_message(wanted, bytes, lane, number_of(turn, way));
 		ASSERT_MEMEQ(pe_slot(home, lane), wanted, bytes);
 	}
