@@ -9,7 +9,7 @@
 #include "tests/dev/pe-program.h"
 #include "tests/lib/test.h"
 
-#define N_ROUNDS 12u
+#define N_ROUNDS 6u
 #define N_LOCK_ROUNDS 4u
 
 /* ---- one operation */
@@ -221,7 +221,7 @@ static void check_together(const struct pe_home *home)
 
 /* ---- locks */
 
-/* What it guards is at the last PE, read and written without atomics. */
+/* The guarded word is at the last PE, read and written without atomics. */
 static void count_under_lock(struct pe_home *home, uint64_t *lock, uint64_t *word, int asks)
 {
 	uint32_t pe = home->n_pes - 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Data: every form of put and get, sizes from 0 up to more than bounce memory has, from and to memory that is registered or is not,
- * to every PE; then p and g. What lies between the places of a slot stays as it was.
+ * to every PE; then p and g. Bytes between the places of a slot stay as they were.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static void fill_source(uint8_t *source, uint32_t bytes, uint32_t seed)
 		source[i] = byte_of(seed, i);
 }
 
-/* What has moved: the places of all sizes, and blocks with this stride. */
+/* The bytes that move: the places of all sizes, and blocks with this stride. */
 static void fill_wanted(uint8_t wanted[SMALL_BYTES], uint32_t seed, uint64_t stride, uint64_t source_stride)
 {
 	uint64_t i, j;
@@ -185,7 +185,7 @@ static void get_from(struct pe_home *home, uint8_t *dest, enum kind kind, uint32
 		PE_CALL(home, quiet);
 }
 
-/* What this lane has put to each PE comes back. */
+/* The data that this lane has put to each PE comes back. */
 static void check_gets(struct pe_home *home, uint8_t *dest, enum kind kind, uint32_t round)
 {
 	const uint8_t *slot = pe_slot(home, pe_my_lane(home));

@@ -76,14 +76,14 @@ void pe_program_run(struct pe_home *home);
 
 /* ---- for the parts of the program ------------------------------------------------------------------------------------------- */
 
-/* What one lane writes at one PE. */
+/* Words that one lane writes at one PE. */
 struct pe_lane {
 	uint64_t before, word, behind; /* the outer ones stay as they are */
 	uint64_t signal, flag;
 	uint64_t reserved[3];
 };
 
-/* What all lanes change at one PE. */
+/* Words that all lanes change at one PE. */
 struct pe_shared {
 	uint64_t sum, bits, flips, tries, token, token_seen, signalled, lock, guarded, tried_lock, tried;
 	uint32_t halves[2], float_and_flips[2], small_token[2]; /* words of 4 bytes side by side */
