@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/dev/pe-lab.h"
+#include "tests/dev/pe-program-lab.h"
 
 #define N_PES 4u
 #define LKEY 0x1000u /* + chunk */
@@ -622,6 +622,20 @@ TEST(operations_to_a_pe_go_on_after_the_end_of_another)
 		pe_lab_run(lab->pes, 8, add_from_threads, NULL);
 		memcpy(&sum, pe_lab_memory(lab->pes, 1), 8);
 		ASSERT_EQ(sum, 160.0);
+		lab_close(lab);
+	}
+}
+
+TEST_TIMEOUT(every_operation_works_by_queues, 120)
+{
+	for (enum kind kind = BY_RC; kind < N_KINDS; kind++) {
+		struct lab *lab = lab_open(kind, 0);
+
+		/* PE 0 by queues, the others by stores. */
+		pe_lab_program(lab->pes, 1);
+		lab_close(lab);
+		lab = lab_open(kind, SHMD_QP_NO_MASKED_4 | SHMD_QP_NO_MASKED_8);
+		pe_lab_program(lab->pes, 8);
 		lab_close(lab);
 	}
 }

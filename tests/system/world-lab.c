@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,13 @@ void world_lab_must(int r, const char *what)
 {
 	if (r < 0)
 		test_fail(TEST_WHERE, "%s: %d: %s", what, r, shmd_error_text());
+}
+
+bool world_lab_is_connectx(void)
+{
+	const char *backend = getenv("SHMEMD_TEST_BACKEND");
+
+	return backend && !strcmp(backend, "mlx5");
 }
 
 static void run_pe(const struct world_lab *lab, int pe, world_lab_fn fn, void *arg)

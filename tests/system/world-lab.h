@@ -32,6 +32,8 @@ void world_lab_run(const struct fixture_daemon *daemon, int n, world_lab_fn fn, 
 struct shmd_world *world_lab_open(const struct world_lab *lab, int pe);
 struct shmd_world *world_lab_open_started(const struct world_lab *lab, int pe);
 void world_lab_close(struct shmd_world *world);
+/* Whether the daemon drives simulated ConnectX NICs, whose atomics are not those of the CPU. */
+bool world_lab_is_connectx(void);
 /* Fails the test with `what` and the sentence of the library if r is negative. */
 void world_lab_must(int r, const char *what);
 

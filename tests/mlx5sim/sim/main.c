@@ -38,6 +38,7 @@ static const char help[] =
 	"  --link ib|roce  of all ports; roce\n"
 	"  --atomics all|big-endian|plain|none\n"
 	"                  which there are; all. big-endian: results of 8 bytes arrive so; plain: none that are masked\n"
+	"  --atomics-apart what a CPU does to a word during an atomic of a device is lost\n"
 	"  --fatal-after MS[,MS]\n"
 	"                  mlx5_0 is lost so many milliseconds after a device was first opened, and "
 	"is back at the second time\n"
@@ -314,6 +315,9 @@ static int take_option(struct sim *sim, int option, const char *value)
 		return sim->ethernet || strcmp(value, "ib") == 0 ? 0 : -EINVAL;
 	case 'm':
 		return take_atomics(sim, value);
+	case 'c':
+		sim->atomics_apart = true;
+		return 0;
 	case 'f':
 		return control_plan(sim, HAPPEN_FATAL, value);
 	case 'p':
@@ -343,6 +347,7 @@ int main(int argc, char **argv)
 		{"nics", required_argument, NULL, 'n'},
 		{"link", required_argument, NULL, 'l'},
 		{"atomics", required_argument, NULL, 'm'},
+		{"atomics-apart", no_argument, NULL, 'c'},
 		{"fatal-after", required_argument, NULL, 'f'},
 		{"port-down", required_argument, NULL, 'p'},
 		{"fw-latency", required_argument, NULL, 'w'},

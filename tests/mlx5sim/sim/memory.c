@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/statfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <linux/magic.h>
@@ -89,6 +90,30 @@ static int mem_atomic(struct engine_mem *mem, uint64_t offset, const struct engi
 	return 0;
 }
 
+/*
+ * As a device whose atomics are atomic with each other alone: others have the word between its read and its write, and what a CPU does to it
+ * meanwhile is lost.
+ */
+static int mem_atomic_apart(struct engine_mem *mem, uint64_t offset, const struct engine_atomic *what,
+			    uint64_t *ret_old, struct engine_memop *op)
+{
+	const struct timespec a_moment = {.tv_nsec = 1};
+	void *word = mem_pointer(mem, offset, what->bytes);
+	uint64_t value = what->bytes == 4 ? __atomic_load_n((uint32_t *)word, __ATOMIC_RELAXED)
+					  : __atomic_load_n((uint64_t *)word, __ATOMIC_RELAXED);
+	uint32_t narrow = (uint32_t)value;
+
+	nanosleep(&a_moment, NULL);
+	if (what->bytes == 4) {
+		*ret_old = engine_atomic_apply(&narrow, what);
+		__atomic_store_n((uint32_t *)word, narrow, __ATOMIC_RELEASE);
+	} else {
+		*ret_old = engine_atomic_apply(&value, what);
+		__atomic_store_n((uint64_t *)word, value, __ATOMIC_RELEASE);
+	}
+	return 0;
+}
+
 static void mem_free(struct engine_mem *mem)
 {
 	struct memory *memory = container_of(mem, struct memory, mem);
@@ -107,6 +132,19 @@ static const struct engine_mem_ops mem_ops = {
 	.atomic = mem_atomic,
 	.free = mem_free,
 };
+
+/* Without a pointer the engine asks for each atomic. */
+static const struct engine_mem_ops mem_ops_apart = {
+	.read = mem_read,
+	.write = mem_write,
+	.atomic = mem_atomic_apart,
+	.free = mem_free,
+};
+
+static const struct engine_mem_ops *ops_of(const struct call *call)
+{
+	return call->ufile->sim->atomics_apart ? &mem_ops_apart : &mem_ops;
+}
 
 void memory_unref(struct memory *memory)
 {
@@ -195,7 +233,7 @@ static int pin(struct call *call, uint64_t addr, uint64_t bytes, bool writable,
 		return -ENOMEM;
 	memory->bytes = (size_t)(((addr & (SIM_PAGE - 1)) + bytes + SIM_PAGE - 1) &
 				 ~(uint64_t)(SIM_PAGE - 1));
-	engine_mem_init(&memory->mem, &mem_ops, memory->bytes);
+	engine_mem_init(&memory->mem, ops_of(call), memory->bytes);
 	p = mmap(NULL, memory->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
 		 0);
 	if (p == MAP_FAILED)
@@ -243,7 +281,7 @@ int memory_of_memfd(int fd, uint64_t bytes, struct memory **ret_memory)
 
 /* ---- dmabufs ----------------------------------------------------------------------------------------------------- */
 
-static int map_dmabuf(struct memory *memory, int fd, uint64_t offset, uint64_t bytes, bool writable)
+static int map_dmabuf(const struct call *call, struct memory *memory, int fd, uint64_t offset, uint64_t bytes, bool writable)
 {
 	uint64_t first = offset & ~(uint64_t)(SIM_PAGE - 1);
 	off_t size = lseek(fd, 0, SEEK_END);
@@ -257,7 +295,7 @@ static int map_dmabuf(struct memory *memory, int fd, uint64_t offset, uint64_t b
 	if (p == MAP_FAILED)
 		return -EINVAL;
 	memory->base = p;
-	engine_mem_init(&memory->mem, &mem_ops, memory->bytes);
+	engine_mem_init(&memory->mem, ops_of(call), memory->bytes);
 	return 0;
 }
 
@@ -275,7 +313,7 @@ int memory_of_dmabuf(struct call *call, int fd, uint64_t offset, uint64_t bytes,
 	memory = calloc(1, sizeof(*memory));
 	if (!memory)
 		return -ENOMEM;
-	r = map_dmabuf(memory, own, offset, bytes, writable);
+	r = map_dmabuf(call, memory, own, offset, bytes, writable);
 	if (r < 0) {
 		free(memory);
 		return r;

@@ -120,6 +120,7 @@ struct sim {
 	unsigned int n_ufiles;
 	bool ethernet;
 	enum sim_atomics atomics;
+	bool atomics_apart; /* they are not atomic with those of a CPU */
 	int n_nics;
 	int control; /* see control.c */
 	uint64_t *n_commands; /* of each device's firmware: the file "commands"... */
