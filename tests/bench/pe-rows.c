@@ -77,6 +77,17 @@ static double copies(const struct pe_rows_calls *calls, struct pe_rows_memory *m
 	return (now_nsec() - begin) / N_COPIES;
 }
 
+static double words(const struct pe_rows_calls *calls, struct pe_rows_memory *memory, int me)
+{
+	double begin = now_nsec();
+
+	for (uint64_t i = 0; i < N_ADDS && me == 0; i++) {
+		calls->put(&memory->data, &i, sizeof(i), 1);
+		calls->quiet();
+	}
+	return (now_nsec() - begin) / N_ADDS;
+}
+
 static double barriers(const struct pe_rows_calls *calls)
 {
 	double begin = now_nsec();
@@ -105,6 +116,8 @@ void pe_rows_run(const struct pe_rows_calls *calls, struct pe_rows_memory *memor
 	row(me, "put_signal", one_way(calls, memory, me, &memory->signal, send_signal));
 	calls->barrier();
 	row(me, "fetch_add", adds(calls, memory, me));
+	calls->barrier();
+	row(me, "put_8", words(calls, memory, me));
 	calls->barrier();
 	/* Once before, so that the pages are there. */
 	copies(calls, memory, me);
