@@ -81,6 +81,8 @@ static void on_status(void *arg)
 	char text[sizeof(service->told)];
 
 	service->status_armed = false;
+	if (!fdstore_flush())
+		service_activity(service);
 	format_status(service, text, sizeof(text));
 	if (strcmp(text, service->told) == 0)
 		return;
