@@ -243,7 +243,7 @@ static void attach(struct msghdr *hdr, char *control, size_t size, int passed)
 /* One for all that is said: to let go of a descriptor must not need a free one. */
 static int words = -1;
 
-/* What the manager shall let go of and has not been told yet, in this order. */
+/* Removals that have not reached the manager yet, in this order. */
 static struct {
 	char (*names)[FDSTORE_NAME_BYTES]; /* owned */
 	size_t n, n_told, room;

@@ -50,10 +50,10 @@ void fdstore_claim(void (*fn)(void *arg, const char *name, int fd), void *arg);
  */
 int fdstore_keep(const char *name, int fd);
 /*
- * It lets go of what it keeps under this name. Waits for nobody: a manager that is busy is told later, by the next call of
+ * It lets go of what it keeps under this name. Waits for nobody: a manager that is busy hears of it later, from the next call of
  * fdstore_flush(), fdstore_keep() or this one.
  */
 int fdstore_drop(const char *name);
-bool fdstore_flush(void); /* false: something is still to be told */
+bool fdstore_flush(void); /* false: some removals have not reached it */
 
 #endif

@@ -112,6 +112,8 @@ static void tell_ready(struct service *service)
 void service_ready(struct service *service)
 {
 	tell_ready(service);
+	/* Removals of the start may be left. */
+	service_activity(service);
 	if (service->watchdog)
 		ping(service);
 }

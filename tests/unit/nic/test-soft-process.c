@@ -390,7 +390,7 @@ TEST(a_port_is_set_while_another_thread_waits_for_a_process_that_stands)
 	ASSERT_LT(nsec_now() - begin, PATIENT_NSEC / 4);
 	ASSERT_OK(kill(pid, SIGCONT));
 	ASSERT_OK(pthread_join(asker, NULL));
-	/* The answers to what was told are nobody's, and the next question has its own. */
+	/* Nobody takes the answers of port_set() for those to the next question. */
 	ASSERT_OK(a.ctx->nic->ops->qp_query(a.ctx, client_qpn(&a, 0), &info));
 	ASSERT_EQ(info.state, NIC_QPS_RTS);
 	write_once(&a, 6);

@@ -169,7 +169,7 @@ static int take_owed(struct remote_host *host, uint64_t end, uint64_t nsec)
 	return 0;
 }
 
-/* Answers to what was told since the late ones came in between. -EAGAIN: the own one does not come in time. */
+/* Between the late answers and the own one come those to remote_tell(). -EAGAIN: the own one does not come in time. */
 static int recv_own(struct remote_channel *channel, uint32_t seq, uint64_t end, struct remote_packet *ret_answer)
 {
 	int r = remote_recv(channel->sock, left(end), ret_answer);

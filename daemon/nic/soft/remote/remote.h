@@ -27,7 +27,7 @@ struct remote_channel {
 	int sock; /* owned */
 	pthread_mutex_t send_lock; /* of the next two. Never held while somebody waits for an answer */
 	uint32_t seq; /* of the last one that was sent */
-	uint32_t n_owed; /* answers that nobody waits for: of questions that were given up, and of what was told */
+	uint32_t n_owed; /* answers that nobody waits for: to questions that were given up, and to remote_tell() */
 	uint64_t owed_nsec; /* how long somebody had waited for the last one of these */
 };
 
