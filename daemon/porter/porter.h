@@ -92,7 +92,7 @@ int porter_slot_tell(struct porter_slot *slot, int fd, const struct words *words
 /* Waits for so long until the porters have written all that they were given. For a caller whose loop has ended. */
 void porters_await_told(struct porters *porters, uint64_t nsec);
 void porter_slot_keep(struct porter_slot *slot, bool is_kept); /* the service manager has the socket */
-/* The socket is shut down. `packet` is not called any more, also not for a packet that the porter reads now. */
+/* The socket is shut down. `packet` and `told` are not called any more, also not for a packet that the porter reads now. */
 void porter_slot_drain(struct porter_slot *slot);
 /* Ends the slot and takes the socket: this process closes it at once, the porter once it has dropped the input. */
 void porter_slot_end(struct porter_slot *slot, int sock);

@@ -151,6 +151,7 @@ void porter_slot_keep(struct porter_slot *slot, bool is_kept)
 void porter_slot_drain(struct porter_slot *slot)
 {
 	slot->packet = NULL;
+	slot->told = NULL;
 	slot->wants_drain = true;
 	porter_want_slot(slot);
 }

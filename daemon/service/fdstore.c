@@ -243,10 +243,11 @@ static void attach(struct msghdr *hdr, char *control, size_t size, int passed)
 /* One for all that is said: to let go of a descriptor must not need a free one. */
 static int words = -1;
 
-void fdstore_end(void)
-{
-	words = safe_close(words);
-}
+/* Removals that have not reached the manager yet, in this order. */
+static struct {
+	char (*names)[FDSTORE_NAME_BYTES]; /* owned */
+	size_t n, n_told, room;
+} drops;
 
 static int words_socket(void)
 {
@@ -302,6 +303,77 @@ int fdstore_try_notify(const char *fmt, ...)
 	return send_text(text, -1, MSG_DONTWAIT);
 }
 
+/* ---- letting go --------------------------------------------------------------------------------------------------- */
+
+static int tell_drop(const char *name, int flags)
+{
+	char text[FDSTORE_NAME_BYTES + 64];
+
+	snprintf(text, sizeof(text), "FDSTOREREMOVE=1\nFDNAME=%s", name);
+	return send_text(text, -1, flags);
+}
+
+/* A manager that closes large memory reads nothing meanwhile. Errors but -EAGAIN have no remedy. */
+static int tell_drops(int flags)
+{
+	int r = 0;
+
+	while (r != -EAGAIN && drops.n_told < drops.n) {
+		r = tell_drop(drops.names[drops.n_told], flags);
+		drops.n_told += r != -EAGAIN;
+	}
+	if (r == -EAGAIN)
+		return r;
+	drops.n = drops.n_told = 0;
+	return 0;
+}
+
+bool fdstore_flush(void)
+{
+	return tell_drops(MSG_DONTWAIT) == 0;
+}
+
+static int add_drop(const char *name)
+{
+	if (drops.n == drops.room) {
+		/* bounded: by the names that the manager has. */
+		size_t room = drops.room ? 2 * drops.room : 64;
+		void *names = realloc(drops.names, room * sizeof(*drops.names));
+
+		if (!names)
+			return -ENOMEM;
+		drops.names = names;
+		drops.room = room;
+	}
+	snprintf(drops.names[drops.n++], FDSTORE_NAME_BYTES, "%s", name);
+	return 0;
+}
+
+/* Without memory for the name this waits for the manager. */
+int fdstore_drop(const char *name)
+{
+	int r;
+
+	if (!fdstore_is_name(name))
+		return -EINVAL;
+	r = fdstore_flush() ? tell_drop(name, MSG_DONTWAIT) : -EAGAIN;
+	if (r != -EAGAIN || add_drop(name) == 0)
+		return r == -EAGAIN ? 0 : r;
+	tell_drops(0);
+	return tell_drop(name, 0);
+}
+
+void fdstore_end(void)
+{
+	tell_drops(0);
+	free(drops.names);
+	drops.names = NULL;
+	drops.room = 0;
+	words = safe_close(words);
+}
+
+/* ---- keeping ------------------------------------------------------------------------------------------------------ */
+
 /* A manager looks at what it keeps, and lets go of a socket that hangs up: FDPOLL=0 says that it shall not. */
 int fdstore_keep(const char *name, int fd)
 {
@@ -311,16 +383,8 @@ int fdstore_keep(const char *name, int fd)
 		return -EINVAL;
 	if (fd < 0)
 		return -EBADF;
+	/* It may have had this name. */
+	tell_drops(0);
 	snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=%s", name);
 	return send_text(text, fd, 0);
-}
-
-int fdstore_drop(const char *name)
-{
-	char text[FDSTORE_NAME_BYTES + 64];
-
-	if (!fdstore_is_name(name))
-		return -EINVAL;
-	snprintf(text, sizeof(text), "FDSTOREREMOVE=1\nFDNAME=%s", name);
-	return send_text(text, -1, 0);
 }

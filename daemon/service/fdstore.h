@@ -49,6 +49,11 @@ void fdstore_claim(void (*fn)(void *arg, const char *name, int fd), void *arg);
  * no manager; -ETOOMANYREFS, -EBADF.
  */
 int fdstore_keep(const char *name, int fd);
-int fdstore_drop(const char *name); /* it lets go of what it keeps under this name */
+/*
+ * It lets go of what it keeps under this name. Waits for nobody: a manager that is busy hears of it later, from the next call of
+ * fdstore_flush(), fdstore_keep() or this one.
+ */
+int fdstore_drop(const char *name);
+bool fdstore_flush(void); /* false: some removals have not reached it */
 
 #endif

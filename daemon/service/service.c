@@ -81,6 +81,8 @@ static void on_status(void *arg)
 	char text[sizeof(service->told)];
 
 	service->status_armed = false;
+	if (!fdstore_flush())
+		service_activity(service);
 	format_status(service, text, sizeof(text));
 	if (strcmp(text, service->told) == 0)
 		return;
@@ -110,6 +112,8 @@ static void tell_ready(struct service *service)
 void service_ready(struct service *service)
 {
 	tell_ready(service);
+	/* Removals of the start may be left. */
+	service_activity(service);
 	if (service->watchdog)
 		ping(service);
 }

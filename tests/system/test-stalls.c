@@ -350,6 +350,7 @@ static void try_early(enum stall stall)
 
 TEST_TIMEOUT(descriptors_that_are_sent_before_the_first_daemon_delay_no_client, 60)
 {
+	try_early(STALL_SOCKET);
 	try_early(STALL_PIPE);
 	try_early(STALL_EVENTFD);
 }

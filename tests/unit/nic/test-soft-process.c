@@ -31,6 +31,7 @@
 #define MANY_QPS 4096u /* their layout does not fit a packet */
 #define MANY_REGIONS 450u /* their descriptors take three */
 #define IMPORT_NSEC (2 * NSEC_PER_SEC) /* that imports wait for former processes */
+#define PATIENT_NSEC (20 * NSEC_PER_SEC)
 
 static void write_once(struct client *c, uint64_t value)
 {
@@ -353,6 +354,47 @@ TEST(questions_about_a_user_whose_process_stands_still_end_in_time)
 	ASSERT_EQ(info.state, NIC_QPS_RTS);
 	client_close(&a);
 	client_close(&b);
+	rig_close(&rig);
+}
+
+static void *ask_patiently(void *arg)
+{
+	struct client *c = arg;
+	struct nic_qp_info info;
+
+	c->ctx->patience_nsec = PATIENT_NSEC;
+	ASSERT_OK(c->ctx->nic->ops->qp_query(c->ctx, client_qpn(c, 0), &info));
+	ASSERT_EQ(info.state, NIC_QPS_RTS);
+	return NULL;
+}
+
+/* One thread waits for an answer, and this one tells something meanwhile. */
+TEST(a_port_is_set_while_another_thread_waits_for_a_process_that_stands)
+{
+	struct nic_qp_info info;
+	struct client a;
+	pthread_t asker;
+	struct rig rig;
+	uint64_t begin;
+	pid_t pid;
+
+	rig_open_remote(&rig, 1, NULL);
+	open_for(&a, rig.nic[0], 1, alice());
+	pid = process_of(alice());
+	ASSERT_OK(kill(pid, SIGSTOP));
+	ASSERT_OK(pthread_create(&asker, NULL, ask_patiently, &a));
+	nanosleep(&(struct timespec){.tv_nsec = 200 * NSEC_PER_MSEC}, NULL);
+	begin = nsec_now();
+	ASSERT_OK(rig.nic[0]->ops->port_set(rig.nic[0], NIC_PORT_DOWN));
+	ASSERT_OK(rig.nic[0]->ops->port_set(rig.nic[0], NIC_PORT_ACTIVE));
+	ASSERT_LT(nsec_now() - begin, PATIENT_NSEC / 4);
+	ASSERT_OK(kill(pid, SIGCONT));
+	ASSERT_OK(pthread_join(asker, NULL));
+	/* Nobody takes the answers of port_set() for those to the next question. */
+	ASSERT_OK(a.ctx->nic->ops->qp_query(a.ctx, client_qpn(&a, 0), &info));
+	ASSERT_EQ(info.state, NIC_QPS_RTS);
+	write_once(&a, 6);
+	client_close(&a);
 	rig_close(&rig);
 }
 

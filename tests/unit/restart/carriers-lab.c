@@ -140,7 +140,7 @@ static void __attribute__((noreturn)) become_daemon(int (*body)(struct shared *s
 	static char names[MOST_KEPT * FDSTORE_NAME_BYTES];
 	char text[24];
 	size_t at = 0;
-	int above[MOST_KEPT];
+	int above[MOST_KEPT], r;
 
 	fdstore_end();
 	for (unsigned int i = 0; i < manager.n; i++)
@@ -156,7 +156,9 @@ static void __attribute__((noreturn)) become_daemon(int (*body)(struct shared *s
 	snprintf(text, sizeof(text), "%u", manager.n);
 	setenv("LISTEN_FDS", text, 1);
 	setenv("LISTEN_FDNAMES", names, 1);
-	_exit(body(shared));
+	r = body(shared);
+	fdstore_end();
+	_exit(r);
 }
 
 /* The manager hears what it says meanwhile. */

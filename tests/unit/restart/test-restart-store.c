@@ -257,7 +257,59 @@ TEST(names_are_let_go_of_without_a_free_descriptor)
 	manager_deinit(&manager);
 }
 
+/* It may have had the same name. */
+TEST(what_is_to_be_kept_comes_behind_all_that_is_to_go)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	struct manager manager;
+	unsigned int n = 0;
+
+	manager_init(&manager, "10");
+	while (fdstore_flush()) {
+		ASSERT_OK(fdstore_drop("s1-m1"));
+		n++;
+	}
+	for (unsigned int i = 0; i < 3; i++)
+		hear_drop(&manager, "s1-m1");
+	ASSERT_OK(fdstore_keep("s1-m1", fd));
+	for (; n > 3; n--)
+		hear_drop(&manager, "s1-m1");
+	close(hear_keep(&manager, "s1-m1"));
+	hear_nothing(&manager);
+	close(fd);
+	manager_deinit(&manager);
+}
+
 /* All names are one string of the next daemon's environment, of 128 KiB at most. */
+#define N_DROPPED 1000u /* above net.unix.max_dgram_qlen */
+
+/* All of them, in their order, as soon as it reads again. */
+TEST(manager_that_does_not_read_is_told_later_what_to_let_go_of)
+{
+	struct manager manager;
+	char name[32];
+	unsigned int heard = 0;
+
+	manager_init(&manager, "10");
+	for (unsigned int i = 0; i < N_DROPPED; i++) {
+		snprintf(name, sizeof(name), "s1-m%x", i);
+		ASSERT_OK(fdstore_drop(name));
+	}
+	ASSERT(!fdstore_flush());
+	while (!fdstore_flush())
+		for (unsigned int i = 0; i < 5 && heard < N_DROPPED; i++, heard++) {
+			snprintf(name, sizeof(name), "s1-m%x", heard);
+			hear_drop(&manager, name);
+		}
+	ASSERT_LT(heard, N_DROPPED);
+	while (heard < N_DROPPED) {
+		snprintf(name, sizeof(name), "s1-m%x", heard++);
+		hear_drop(&manager, name);
+	}
+	hear_nothing(&manager);
+	manager_deinit(&manager);
+}
+
 TEST(names_fit_into_an_environment_variable)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC), r;

@@ -23,23 +23,59 @@ static int broken(struct remote_host *host)
 	return -ENODEV;
 }
 
-static int send_next(struct remote_channel *channel, const struct remote_request *request, uint64_t nsec, bool is_urgent)
+/* Answers come in the order of what was sent, so under one lock. */
+static int send_next(struct remote_channel *channel, const struct remote_request *request, uint64_t nsec, bool is_urgent, uint32_t *ret_seq)
 {
 	struct remote_head head = request->head;
+	int r;
 
-	head.seq = ++channel->seq;
 	if (nsec != REMOTE_FOR_EVER)
 		head.nsec = nsec;
-	return remote_send(channel->sock, &head, request->body, request->n_fds, request->fds, is_urgent);
+	pthread_mutex_lock(&channel->send_lock);
+	head.seq = ++channel->seq;
+	r = remote_send(channel->sock, &head, request->body, request->n_fds, request->fds, is_urgent);
+	channel->n_owed += r == 0 && !ret_seq;
+	pthread_mutex_unlock(&channel->send_lock);
+	if (ret_seq)
+		*ret_seq = head.seq;
+	return r;
+}
+
+static void owe(struct remote_channel *channel)
+{
+	pthread_mutex_lock(&channel->send_lock);
+	channel->n_owed++;
+	pthread_mutex_unlock(&channel->send_lock);
+}
+
+static bool is_owed(struct remote_channel *channel)
+{
+	bool is;
+
+	pthread_mutex_lock(&channel->send_lock);
+	is = channel->n_owed > 0;
+	pthread_mutex_unlock(&channel->send_lock);
+	return is;
+}
+
+/* An answer has come. False: none was owed. */
+static bool settle(struct remote_channel *channel)
+{
+	bool was_owed;
+
+	pthread_mutex_lock(&channel->send_lock);
+	was_owed = channel->n_owed > 0;
+	channel->n_owed -= was_owed;
+	pthread_mutex_unlock(&channel->send_lock);
+	return was_owed;
 }
 
 /* The result in the answer. */
-static int judge(struct remote_host *host, const struct remote_channel *channel, const struct remote_request *request,
-		 struct remote_packet *answer)
+static int judge(struct remote_host *host, uint32_t seq, const struct remote_request *request, struct remote_packet *answer)
 {
 	int r = answer->head.result;
 
-	if (answer->head.seq != channel->seq || answer->head.op != request->head.op || !remote_is_result(r)) {
+	if (answer->head.seq != seq || answer->head.op != request->head.op || !remote_is_result(r)) {
 		remote_packet_deinit(answer);
 		return broken(host);
 	}
@@ -52,14 +88,15 @@ static int judge(struct remote_host *host, const struct remote_channel *channel,
 
 static int call_once(struct remote_host *host, const struct remote_request *request, struct remote_packet *ret_answer)
 {
-	int r = remote_host_is_dead(host) ? -ENODEV : send_next(&host->works, request, REMOTE_FOR_EVER, false);
+	uint32_t seq;
+	int r = remote_host_is_dead(host) ? -ENODEV : send_next(&host->works, request, REMOTE_FOR_EVER, false, &seq);
 
 	if (r < 0)
 		return remote_is_gone(r) ? broken(host) : r;
 	r = remote_recv(host->works.sock, REMOTE_FOR_EVER, ret_answer);
 	if (r < 0)
 		return broken(host);
-	return judge(host, &host->works, request, ret_answer);
+	return judge(host, seq, request, ret_answer);
 }
 
 /* This process had no room for the answer: the host forgets what it has made, since nobody has its name. */
@@ -120,35 +157,48 @@ static int take_owed(struct remote_host *host, uint64_t end, uint64_t nsec)
 	struct remote_channel *channel = &host->asks;
 	struct remote_packet late;
 
-	while (channel->n_owed > 0) {
+	while (is_owed(channel)) {
 		int r = remote_recv(channel->sock, nsec <= channel->owed_nsec ? 0 : left(end), &late);
 
 		if (r < 0)
 			return r == -EAGAIN ? -EBUSY : broken(host);
 		remote_packet_deinit(&late);
-		channel->n_owed--;
+		settle(channel);
 	}
 	channel->owed_nsec = 0;
 	return 0;
+}
+
+/* Between the late answers and the own one come those to remote_tell(). -EAGAIN: the own one does not come in time. */
+static int recv_own(struct remote_channel *channel, uint32_t seq, uint64_t end, struct remote_packet *ret_answer)
+{
+	int r = remote_recv(channel->sock, left(end), ret_answer);
+
+	while (r == 0 && ret_answer->head.seq != seq && settle(channel)) {
+		remote_packet_deinit(ret_answer);
+		r = remote_recv(channel->sock, left(end), ret_answer);
+	}
+	return r;
 }
 
 static int ask_locked(struct remote_host *host, const struct remote_request *request, uint64_t end, uint64_t nsec,
 		      struct remote_packet *ret_answer)
 {
 	struct remote_channel *channel = &host->asks;
+	uint32_t seq;
 	int r = remote_host_is_dead(host) ? -ENODEV : take_owed(host, end, nsec);
 
 	if (r == 0)
-		r = send_next(channel, request, nsec, true);
+		r = send_next(channel, request, nsec, true, &seq);
 	if (r < 0)
 		return remote_is_gone(r) ? broken(host) : r == -EAGAIN ? -EBUSY : r;
-	r = remote_recv(channel->sock, left(end), ret_answer);
+	r = recv_own(channel, seq, end, ret_answer);
 	if (r == -EAGAIN) {
-		channel->n_owed++;
+		owe(channel);
 		channel->owed_nsec = nsec;
 		return -EBUSY;
 	}
-	r = r < 0 ? broken(host) : judge(host, channel, request, ret_answer);
+	r = r < 0 ? broken(host) : judge(host, seq, request, ret_answer);
 	if (r < 0 || !ret_answer->lost)
 		return r;
 	r = ret_answer->lost;
@@ -168,14 +218,11 @@ int remote_ask(struct remote_host *host, const struct remote_request *request, u
 	return r;
 }
 
+/* Whoever waits for an answer meanwhile does not matter. */
 void remote_tell(struct remote_host *host, const struct remote_request *request)
 {
-	int r;
+	int r = remote_host_is_dead(host) ? -ENODEV : send_next(&host->asks, request, 1, true, NULL);
 
-	pthread_mutex_lock(&host->asks.lock);
-	r = remote_host_is_dead(host) ? -ENODEV : send_next(&host->asks, request, 1, true);
-	host->asks.n_owed += r == 0;
-	pthread_mutex_unlock(&host->asks.lock);
 	if (r < 0 && r != -ENODEV)
 		broken(host);
 }

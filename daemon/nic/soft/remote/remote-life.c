@@ -13,14 +13,18 @@
 
 int remote_channel_init(struct remote_channel *channel, int sock)
 {
+	int r;
+
 	*channel = (struct remote_channel){.sock = sock};
-	return -pthread_mutex_init(&channel->lock, NULL);
+	r = -pthread_mutex_init(&channel->send_lock, NULL);
+	return r < 0 ? r : -pthread_mutex_init(&channel->lock, NULL);
 }
 
 void remote_channel_deinit(struct remote_channel *channel)
 {
 	channel->sock = safe_close(channel->sock);
 	pthread_mutex_destroy(&channel->lock);
+	pthread_mutex_destroy(&channel->send_lock);
 }
 
 /* ---- references ------------------------------------------------------------------------------------------------------------- */

@@ -23,10 +23,11 @@ struct remote_nic;
 
 /* One end of a socket pair. */
 struct remote_channel {
-	pthread_mutex_t lock; /* of the rest: one question or work at a time */
+	pthread_mutex_t lock; /* one question or work at a time */
 	int sock; /* owned */
-	uint32_t seq;
-	uint32_t n_owed; /* answers that nobody waits for any more */
+	pthread_mutex_t send_lock; /* of the next two. Never held while somebody waits for an answer */
+	uint32_t seq; /* of the last one that was sent */
+	uint32_t n_owed; /* answers that nobody waits for: to questions that were given up, and to remote_tell() */
 	uint64_t owed_nsec; /* how long somebody had waited for the last one of these */
 };
 
