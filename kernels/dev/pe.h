@@ -75,7 +75,7 @@ struct shmd_dev_wait {
 /* The mode of the plain functions of this context, with a scope. */
 SHMDI_FN struct shmd_dev_mode shmd_dev_ctx_mode(const struct shmd_dev_ctx *ctx, enum shmd_dev_scope scope);
 
-/* ---- put and get: any number of bytes, 0 included ----------------------------------------------------------------------------- */
+/* ---- put and get: any number of bytes; 0 bytes of a PE that exists succeed, whatever the addresses ------------------------------ */
 
 SHMDI_FN int shmd_dev_put(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe);
 SHMDI_FN int shmd_dev_put_as(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,

@@ -94,8 +94,12 @@ SHMD_EXPORT int shmd_world_start(struct shmd_world *world);
 /*
  * shmd_world_close - leave the world
  *
- * Collective: waits for all PEs, then frees contexts, teams, heap. It always frees; the result says whether all PEs came. NULL is
- * allowed. In a forked child it frees the child's copy only.
+ * Collective: waits for all PEs, then frees contexts, teams, heap. It always frees; the result says whether all PEs came, but for those
+ * that were forgiven. If a PE has ended it waits for none: PEs that still use each other's memory then sync before, by a team of theirs.
+ * NULL is allowed. In a forked child it frees the child's copy only.
+ *
+ * Threads	no other call on the world, its contexts or teams is under way in this process, nor a device function on them: the caller
+ *		joins its threads before. The memory of the heap is unmapped
  */
 SHMD_EXPORT int shmd_world_close(struct shmd_world *world);
 /* End the processes of all PEs with this exit status (0: 1). Not collective; does not return. */
@@ -135,7 +139,12 @@ SHMD_EXPORT int shmd_pe_info(const struct shmd_world *world, int pe, struct shmd
 /*
  * shmd_world_forgive - go on without the PEs that have ended so far
  *
- * Until then their end ends every wait for memory and every collective call with -EHOSTDOWN. Operations to them keep failing.
+ * Until then their end ends every wait for memory and every collective call with -EHOSTDOWN. Operations to them keep failing. By DC, PEs share
+ * queues, and a request to a PE that has ended may break one, so that operations to other PEs fail with -EHOSTDOWN or -EIO: it works
+ * again afterwards, and operations that failed are not repeated.
+ *
+ * Threads	where the world goes by DC, no operation on its contexts is under way
+ * Errors	those of shmd_queues_connect()
  */
 SHMD_EXPORT int shmd_world_forgive(struct shmd_world *world);
 
@@ -154,8 +163,9 @@ SHMD_EXPORT int shmd_world_forgive(struct shmd_world *world);
  *
  * bytes	0: succeeds with NULL
  * ret_ptr	out: 16-byte aligned or better, valid until shmd_free()
- * Errors	-ENOMEM the heap is full on one PE at least, so no PE has the memory; -EINVAL the PEs pass different arguments. After
- *		-ETIMEDOUT or -EHOSTDOWN all later collective calls on the heap fail alike: the others may have the memory
+ * Errors	-ENOMEM the heap is full on one PE at least, so no PE has the memory; -EINVAL the PEs pass different arguments.
+ *		-ETIMEDOUT, -EHOSTDOWN, -ECONNRESET or -EIO while the PEs tell each other what they ask for loses the heap to this PE: the
+ *		others may have the memory, so later calls of these functions but shmd_free() fail here with the same error
  */
 SHMD_EXPORT int shmd_malloc(struct shmd_world *world, size_t bytes, uint32_t hints, void **ret_ptr);
 SHMD_EXPORT int shmd_calloc(struct shmd_world *world, size_t n, size_t bytes, uint32_t hints, void **ret_ptr);
@@ -256,7 +266,7 @@ SHMD_EXPORT int shmd_sync_all(struct shmd_world *world);
 
 /*
  * dest of a put and source of a get are symmetric; pe is a PE of the context's team. put returns when the source may be changed, get
- * when the data is there; the _nbi forms return at once, and shmd_quiet() waits for them.
+ * when the data is there; the _nbi forms return at once, and shmd_quiet() waits for them. 0 bytes succeed, whatever the addresses.
  */
 SHMD_EXPORT int shmd_put(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, int pe);
 SHMD_EXPORT int shmd_put_nbi(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, int pe);

@@ -479,7 +479,7 @@ static int outlives_one(const struct world_lab *lab, int pe, void *arg)
 	members = (struct shmd_team_members){.tag = 6, .n_pes = 3, .my_pe = place_in(rest, 3, pe)};
 	world_lab_must(shmd_team_from_members(world, &members, &team), "by tag");
 	count_members(world, team, word, 3);
-	ASSERT_ERR(shmd_world_close(world), EHOSTDOWN);
+	world_lab_close(world);
 	return 0;
 }
 

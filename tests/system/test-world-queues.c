@@ -53,6 +53,24 @@ static void check_paths(const struct world_lab *lab, const struct shmd_world *wo
 	}
 }
 
+/* As in OpenSHMEM, nothing has no place. */
+static void move_nothing(struct shmd_world *world, uint64_t *word, int pe)
+{
+	struct shmd_ctx *ctx = shmd_world_ctx(world);
+	const struct shmd_stride none = {.block_bytes = 8};
+
+	world_lab_must(shmd_put(ctx, NULL, NULL, 0, pe), "put");
+	world_lab_must(shmd_put_nbi(ctx, NULL, NULL, 0, pe), "put_nbi");
+	world_lab_must(shmd_get(ctx, NULL, NULL, 0, pe), "get");
+	world_lab_must(shmd_put_strided(ctx, NULL, NULL, &none, pe), "put of blocks");
+	world_lab_must(shmd_get_strided(ctx, NULL, NULL, &none, pe), "get of blocks");
+	world_lab_must(shmd_put_batch_nbi(ctx, &(struct shmd_put_item){.pe = pe}, 1), "batch");
+	world_lab_must(shmd_put_signal(ctx, NULL, NULL, 0, word, 0, SHMD_SIGNAL_ADD, pe), "put with signal");
+	ASSERT_ERR(shmd_put(ctx, NULL, NULL, 0, shmd_n_pes(world)), EINVAL);
+	ASSERT_ERR(shmd_put_strided(ctx, word, word, &(struct shmd_stride){.n = 3, .block_bytes = 8, .dest_stride_bytes = SIZE_MAX}, pe),
+		   EINVAL);
+}
+
 /* Puts to all, atomics on PE 0, gets from all; data in the heap and outside of it. */
 static void talk(const struct world_lab *lab, struct shmd_world *world, int pe)
 {
@@ -61,8 +79,10 @@ static void talk(const struct world_lab *lab, struct shmd_world *world, int pe)
 	struct shmd_dev_amo add = shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, (uint64_t)pe + 1);
 
 	world_lab_must(shmd_calloc(world, (size_t)lab->n + 1, 8, 0, (void **)&table), "calloc");
-	for (int i = 0; i < lab->n; i++)
+	for (int i = 0; i < lab->n; i++) {
 		ASSERT_EQ(shmd_dev_put(ctx, &table[pe], &local, 8, (uint32_t)i), SHMD_DEV_OK);
+		move_nothing(world, &table[lab->n], i);
+	}
 	ASSERT_EQ(shmd_dev_atomic(ctx, &table[lab->n], add, 0), SHMD_DEV_OK);
 	world_lab_must(shmd_barrier_all(world), "barrier");
 	for (int i = 0; i < lab->n; i++) {
@@ -218,5 +238,51 @@ TEST_TIMEOUT(the_end_of_a_pe_behind_a_queue_ends_the_calls_of_all, 120)
 	world_lab_start(&lab, is_killed_under_traffic, NULL);
 	for (int pe = 0; pe < lab.n; pe++)
 		ASSERT_EQ(world_lab_wait(&lab, pe), pe == 1 ? 128 + SIGKILL : 0);
+	fixture_daemon_stop(&daemon);
+}
+
+/* A request that the NIC of PE 1 refuses, as one to a PE that has ended is refused. */
+static void break_queue_to(struct shmd_dev_ctx *ctx, int pe)
+{
+	const struct shmd_dev_pe_way *way = (const struct shmd_dev_pe_way *)(uintptr_t)ctx->ways_addr + pe;
+	struct shmd_dev_qp *qp = (struct shmd_dev_qp *)(uintptr_t)way->qp_addr;
+	struct shmd_dev_mode mode = shmd_dev_mode_of(qp, ctx->timeout_nsec);
+
+	mode.peer = (const struct shmd_dev_peer *)(uintptr_t)way->peer_addr;
+	ASSERT_EQ(shmd_dev_qp_p_as(qp, shmd_dev_addr_of(0, 0), 1, 8, mode), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_quiet_as(qp, mode), SHMD_DEV_CQE_ERROR);
+}
+
+static int mends_its_queue(const struct world_lab *lab, int pe, void *arg)
+{
+	static const struct wish wish = {queues_only, "0"};
+	struct shmd_world *world;
+	struct shmd_ctx *ctx;
+	uint64_t *word;
+
+	(void)arg;
+	setenv("SHMD_DCIS", "1", 1);
+	world = open_with(lab, pe, &wish);
+	ctx = shmd_world_ctx(world);
+	world_lab_must(shmd_calloc(world, 1, 8, 0, (void **)&word), "calloc");
+	if (pe == 0) {
+		break_queue_to(shmd_ctx_dev(ctx), 1);
+		ASSERT_ERR(shmd_p(ctx, word, 7, 8, 2), EIO);
+		world_lab_must(shmd_world_forgive(world), "forgive");
+		world_lab_must(shmd_p(ctx, word, 7, 8, 2), "p to another PE");
+		world_lab_must(shmd_p(ctx, word, 7, 8, 1), "p to the same PE");
+	}
+	world_lab_must(shmd_barrier_all(world), "barrier");
+	ASSERT_EQ(*word, pe ? 7 : 0);
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(forgiving_mends_a_queue_that_leads_to_several_pes, 120)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 3, mends_its_queue, NULL);
 	fixture_daemon_stop(&daemon);
 }

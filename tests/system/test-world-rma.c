@@ -219,6 +219,7 @@ static int refuses(const struct world_lab *lab, int pe, void *arg)
 	ASSERT_ERR(shmd_p(ctx, &room->count, 1, 8 + (1ull << 32), 0), EINVAL);
 	ASSERT_ERR(shmd_atomic(ctx, &room->count, &wrong, 0), EINVAL);
 	ASSERT_ERR(shmd_unlock(ctx, &room->lock), EINVAL);
+	ASSERT_ERR(shmd_put(ctx, NULL, NULL, 0, 1), EINVAL);
 	expect_child_refused(ctx, room);
 	world_lab_close(world);
 	return 0;

@@ -163,6 +163,14 @@ SHMDI_FN int shmdi_pe_find(const struct shmd_dev_ctx *ctx, const void *ptr, uint
 	return rc;
 }
 
+/* The outcome where shmdi_pe_find() failed: without bytes any address will do. */
+SHMDI_SLOW int shmdi_pe_unless_empty(const struct shmd_dev_ctx *ctx, uint64_t bytes, uint32_t pe, int rc)
+{
+	uint32_t of_world;
+
+	return !bytes && rc == SHMD_DEV_INVALID && shmdi_pe_number(ctx, shmdi_world_of(ctx), pe, &of_world) ? (int)SHMD_DEV_OK : rc;
+}
+
 /* Whether a path by loads and stores serves atomics and signals too. */
 SHMDI_FN int shmdi_atomics_in_place(const struct shmd_dev_ctx *ctx)
 {

@@ -22,7 +22,7 @@ SHMDI_FN int shmdi_pe_put(struct shmd_dev_ctx *ctx, void *dest, const void *sour
 	int rc = shmdi_pe_find(ctx, dest, bytes, pe, mode->scope, &at);
 
 	if (SHMDI_UNLIKELY(rc))
-		return rc;
+		return shmdi_pe_unless_empty(ctx, bytes, pe, rc);
 	if (SHMDI_UNLIKELY(!at.addr))
 		return shmdi_queue_put(ctx, &at, source, bytes, mode, waits);
 	shmdi_copy((void *)(uintptr_t)at.addr, source, bytes, mode->scope);
@@ -37,7 +37,7 @@ SHMDI_FN int shmdi_pe_get(struct shmd_dev_ctx *ctx, void *dest, const void *sour
 	int rc = shmdi_pe_find(ctx, source, bytes, pe, mode->scope, &at);
 
 	if (SHMDI_UNLIKELY(rc))
-		return rc;
+		return shmdi_pe_unless_empty(ctx, bytes, pe, rc);
 	if (SHMDI_UNLIKELY(!at.addr))
 		return shmdi_queue_get(ctx, &at, dest, bytes, mode, waits);
 	shmdi_copy(dest, (const void *)(uintptr_t)at.addr, bytes, mode->scope);
@@ -266,8 +266,10 @@ SHMDI_FN int shmdi_put_signal(struct shmd_dev_ctx *ctx, const struct shmd_dev_pu
 	if (SHMDI_UNLIKELY(!shmdi_pe_signal_is_valid(signal)))
 		return SHMD_DEV_INVALID;
 	rc = shmdi_pe_find(ctx, signal->word, 8, put->pe, mode->scope, &word);
-	if (SHMDI_LIKELY(!rc))
+	if (SHMDI_LIKELY(!rc) && SHMDI_LIKELY(put->bytes))
 		rc = shmdi_pe_find(ctx, put->dest, put->bytes, put->pe, mode->scope, &at);
+	else
+		at = word;
 	if (SHMDI_UNLIKELY(rc))
 		return rc;
 	if (SHMDI_UNLIKELY(!at.addr || !word.addr || !shmdi_atomics_in_place(ctx))) {

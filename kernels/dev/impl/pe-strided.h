@@ -15,6 +15,7 @@ SHMDI_FN int shmdi_stride_span(const struct shmd_dev_stride *stride, uint64_t st
 	*ret_span = 0;
 	if (!stride->n || !stride->block_bytes)
 		return 1;
+	*ret_span = UINT64_MAX;
 	if (stride->n > 1 && stride_bytes > (UINT64_MAX - stride->block_bytes) / (stride->n - 1))
 		return 0;
 	*ret_span = (stride->n - 1) * stride_bytes + stride->block_bytes;
@@ -64,7 +65,7 @@ SHMDI_FN int shmd_dev_put_strided(struct shmd_dev_ctx *ctx, void *dest, const vo
 	if (SHMDI_LIKELY(shmdi_stride_span(stride, stride->dest_stride_bytes, &span)))
 		rc = shmdi_pe_find(ctx, dest, span, pe, SHMD_DEV_THREAD, &at);
 	if (rc || !span)
-		return rc;
+		return shmdi_pe_unless_empty(ctx, span, pe, rc);
 	if (!at.addr)
 		return shmdi_queue_strided_one(ctx, at, (uint8_t *)(uintptr_t)source, stride, 0);
 	shmdi_copy_strided((uint8_t *)(uintptr_t)at.addr, (const uint8_t *)source, stride);
@@ -81,7 +82,7 @@ SHMDI_FN int shmd_dev_get_strided(struct shmd_dev_ctx *ctx, void *dest, const vo
 	if (SHMDI_LIKELY(shmdi_stride_span(stride, stride->source_stride_bytes, &span)))
 		rc = shmdi_pe_find(ctx, source, span, pe, SHMD_DEV_THREAD, &at);
 	if (rc || !span)
-		return rc;
+		return shmdi_pe_unless_empty(ctx, span, pe, rc);
 	if (!at.addr)
 		return shmdi_queue_strided_one(ctx, at, (uint8_t *)dest, stride, 1);
 	shmdi_copy_strided((uint8_t *)dest, (const uint8_t *)(uintptr_t)at.addr, stride);

@@ -36,7 +36,8 @@ int world_status_error(const struct shmd_world *world, int status, const char *w
 	case SHMD_DEV_NO_PATH:
 		return shmd_error_set(-ENOTCONN, "%s: no path leads to %s", what, text);
 	case SHMD_DEV_CQE_ERROR:
-		return shmd_error_set(-EIO, "%s, %s: a request failed at the NIC", what, text);
+		shmd_error_set(-EIO, "%s, %s: a request failed at the NIC", what, text);
+		return world->shares_queues ? world_blame(world, -EIO) : -EIO;
 	case SHMD_DEV_UNSUPPORTED:
 		return shmd_error_set(-EOPNOTSUPP, "%s, %s: the NIC has no such operation", what, text);
 	default:

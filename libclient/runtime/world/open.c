@@ -34,6 +34,7 @@ static void world_free(struct shmd_world *world)
 	free(world->peers);
 	free(world->hellos);
 	free(world->outcomes);
+	free(world->cards);
 	pthread_mutex_destroy(&world->lock);
 	pthread_mutex_destroy(&world->tables);
 	free(world);
@@ -81,10 +82,11 @@ static int world_new(const struct shmd_bootstrap *boot, const struct runtime_set
 	world->size = boot->size;
 	world->hellos = calloc(n, sizeof(*world->hellos));
 	world->outcomes = calloc(n, sizeof(*world->outcomes));
+	world->cards = calloc(n, sizeof(*world->cards));
 	world->peers = calloc(n, sizeof(*world->peers));
 	world->pes = zeroed_lines(n, sizeof(*world->pes));
 	world->dev = zeroed_lines(1, sizeof(*world->dev));
-	if (!world->hellos || !world->outcomes || !world->peers || !world->pes || !world->dev)
+	if (!world->hellos || !world->outcomes || !world->cards || !world->peers || !world->pes || !world->dev)
 		return shmd_error_set(-ENOMEM, "no memory for %zu PEs", n);
 	for (size_t i = 0; i < n; i++)
 		world->peers[i].node = world->peers[i].node_pe = -1;
@@ -281,6 +283,13 @@ static void world_drop(struct shmd_world *world, bool is_ours)
 	world_free(world);
 }
 
+static bool is_forgiven(const struct shmd_world *world)
+{
+	uint32_t n_gone = __atomic_load_n(&world->dev->n_gone, __ATOMIC_ACQUIRE);
+
+	return n_gone && n_gone == __atomic_load_n(&world->dev->n_gone_known, __ATOMIC_ACQUIRE);
+}
+
 int shmd_world_close(struct shmd_world *world)
 {
 	int r;
@@ -293,13 +302,11 @@ int shmd_world_close(struct shmd_world *world)
 	}
 	world_ctx_settle(world);
 	r = world->boot.ops->barrier(&world->boot);
-	if (r < 0) {
-		uint32_t n_known = __atomic_exchange_n(&world->dev->n_gone_known, 0, __ATOMIC_ACQ_REL);
-
-		/* Also PEs that were forgiven have not come. */
+	if (r < 0)
 		r = world_blame(world, r);
-		__atomic_store_n(&world->dev->n_gone_known, n_known, __ATOMIC_RELEASE);
-	}
+	/* The bootstrap of a world that has lost a PE cannot wait for the others. */
+	if (r == -EHOSTDOWN && is_forgiven(world))
+		r = 0;
 	world_drop(world, true);
 	return r;
 }

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <shmd/dev/rma.h>
+
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/exchange.h"
 #include "libclient/runtime/world/queues.h"
@@ -235,8 +237,29 @@ int world_queues_open(struct shmd_world *world, uint32_t n_needed)
 	r = world_agree(world, create(world));
 	if (!r)
 		r = connect_all(world);
-	if (!r)
-		show(world);
+	if (r < 0)
+		return r;
+	world->shares_queues = world->queues->is_dc;
+	show(world);
+	return 0;
+}
+
+static int mend_qp(struct shmd_queues *qps, unsigned int i)
+{
+	int r;
+
+	if (!shmd_dev_qp_error(shmd_queues_dev_qp(qps, i), NULL))
+		return 0;
+	r = shmd_queues_modify(qps, i, SHMD_QP_RST);
+	return r ? r : shmd_queues_connect(qps, i, 1, NULL, NULL, NULL);
+}
+
+int world_queues_mend(struct shmd_world *world)
+{
+	int r = 0;
+
+	for (unsigned int i = 0; world->shares_queues && !r && i < world->queues->n_qps; i++)
+		r = mend_qp(world->queues->qps, i);
 	return r;
 }
 
@@ -261,6 +284,7 @@ void world_queues_close(struct shmd_world *world)
 	free(queues->rkeys);
 	free(queues);
 	world->queues = NULL;
+	world->shares_queues = false;
 }
 
 /* ---- chunks */

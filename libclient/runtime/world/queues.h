@@ -21,6 +21,9 @@ int world_queues_open(struct shmd_world *world, uint32_t n_needed);
 /* Not collective: no PE may post any more. */
 void world_queues_close(struct shmd_world *world);
 
+/* Makes queues that several PEs share and that are broken as new. No thread may use them meanwhile. */
+int world_queues_mend(struct shmd_world *world);
+
 /* Register this PE's part of a chunk with its NIC; *ret_rkey for the peers (0: the world has no queues). */
 int world_queues_register(struct shmd_world *world, uint32_t chunk, const struct shmd_mr_attr *attr, uint32_t *ret_rkey);
 void world_queues_deregister(struct shmd_world *world, uint32_t chunk);

@@ -37,9 +37,9 @@ static int fill_card(struct shmd_world *world, struct world_card *card)
 	return r ? r : session_node(world->session, &card->node);
 }
 
-static int exchange_cards(struct shmd_world *world, struct world_card *cards)
+static int exchange_cards(struct shmd_world *world)
 {
-	struct world_card card = {0};
+	struct world_card card = {0}, *cards = world->cards;
 	int r = fill_card(world, &card);
 
 	outcome_fill(&card.outcome, r);
@@ -61,8 +61,9 @@ static void set_path(struct shmd_world *world, int pe, enum shmd_path path)
 				    __ATOMIC_ACQUIRE);
 }
 
-static int choose_path(struct shmd_world *world, const struct world_card *cards, int pe)
+static int choose_path(struct shmd_world *world, int pe)
 {
+	const struct world_card *cards = world->cards;
 	struct world_peer *peer = &world->peers[pe];
 	enum shmd_path path = cards_path(&cards[world->rank], &cards[pe], pe == world->rank, peer->reason, sizeof(peer->reason));
 	char text[PE_TEXT_BYTES];
@@ -76,7 +77,7 @@ static int choose_path(struct shmd_world *world, const struct world_card *cards,
 	return 0;
 }
 
-static int choose_paths(struct shmd_world *world, const struct world_card *cards)
+static int choose_paths(struct shmd_world *world)
 {
 	_cleanup_free_ int *nodes = calloc((size_t)world->size * 2, sizeof(*nodes));
 	int *node_pes, r = 0;
@@ -84,14 +85,14 @@ static int choose_paths(struct shmd_world *world, const struct world_card *cards
 	if (!nodes)
 		return shmd_error_set(-ENOMEM, "no memory for %d PEs", world->size);
 	node_pes = nodes + world->size;
-	world->n_nodes = cards_number_nodes(cards, world->size, nodes, node_pes);
+	world->n_nodes = cards_number_nodes(world->cards, world->size, nodes, node_pes);
 	for (int i = 0; i < world->size; i++) {
 		world->peers[i].node = nodes[i];
 		world->peers[i].node_pe = node_pes[i];
 	}
 	world->dev->my_node = (uint32_t)nodes[world->rank];
 	for (int i = 0; !r && i < world->size; i++)
-		r = choose_path(world, cards, i);
+		r = choose_path(world, i);
 	return r;
 }
 
@@ -113,14 +114,14 @@ static uint32_t n_needed(const struct shmd_world *world)
 	return n;
 }
 
-static int make_parts(struct shmd_world *world, const struct world_card *cards)
+static int make_parts(struct shmd_world *world)
 {
-	int r = world_agree(world, choose_paths(world, cards));
+	int r = world_agree(world, choose_paths(world));
 
 	if (!r)
 		r = world_queues_open(world, n_needed(world));
 	if (!r)
-		r = world_heap_open(world, cards[0].heap_bytes, cards[0].range_bytes);
+		r = world_heap_open(world, world->cards[0].heap_bytes, world->cards[0].range_bytes);
 	if (!r)
 		r = world_agree(world, make_objects(world));
 	return r;
@@ -128,14 +129,10 @@ static int make_parts(struct shmd_world *world, const struct world_card *cards)
 
 static int start(struct shmd_world *world)
 {
-	_cleanup_free_ struct world_card *cards = calloc((size_t)world->size, sizeof(*cards));
-	int r;
+	int r = exchange_cards(world);
 
-	if (!cards)
-		return shmd_error_set(-ENOMEM, "no memory for the cards of %d PEs", world->size);
-	r = exchange_cards(world, cards);
 	if (!r)
-		r = make_parts(world, cards);
+		r = make_parts(world);
 	if (r < 0) {
 		world_stop(world, true);
 		return r;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "libclient/runtime/settings/log.h"
+#include "libclient/runtime/world/queues.h"
 #include "libclient/runtime/world/world.h"
 
 static void mark_gone(struct shmd_world *world, int pe)
@@ -52,7 +53,8 @@ int shmd_world_forgive(struct shmd_world *world)
 {
 	int r = world_check(world);
 
-	if (!r)
-		__atomic_store_n(&world->dev->n_gone_known, __atomic_load_n(&world->dev->n_gone, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
-	return r;
+	if (r < 0)
+		return r;
+	__atomic_store_n(&world->dev->n_gone_known, __atomic_load_n(&world->dev->n_gone, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
+	return world_queues_mend(world);
 }

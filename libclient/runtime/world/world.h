@@ -56,7 +56,9 @@ struct shmd_world {
 	uint32_t allow; /* SHMD_ALLOW_* */
 	int rank, size;
 	struct world_hello *hellos; /* by PE */
-	struct world_outcome *outcomes; /* room for an agreement, which must not fail for lack of memory on one PE */
+	/* Room for agreements, and for the cards of the start: these must not fail for lack of memory on one PE. */
+	struct world_outcome *outcomes;
+	struct world_card *cards;
 	struct world_peer *peers;
 	struct shmd_world_key key; /* of what its PEs publish */
 	bool is_watched;
@@ -67,6 +69,7 @@ struct shmd_world {
 	int n_nodes; /* 0 before the start */
 	struct session *session;
 	struct world_queues *queues; /* NULL: all PEs are mapped */
+	bool shares_queues; /* by DC one leads to several PEs, and a request to one that has ended breaks it for all */
 	struct world_heap *heap;
 
 	struct shmd_dev_pe *pes;
