@@ -10,7 +10,7 @@
  * `max-fds` counts the socket and pidfd of each connection (2), a session's health page (1), its socket pair and its state if it
  * outlives the daemon (2), a context (3) and each published descriptor. Descriptors of memory and queues are closed after the
  * request. It also counts descriptors that this uid sent and its porter is still closing (quota_collect()).
- * `max-registered-bytes` counts regions and queue memory. `max-mappings` counts health page and state (2), a context (2 with soft
+ * `max-registered-bytes` counts regions and queue memory. `max-mappings` counts the health page (1, mapped without a porter alone), a context (2 with soft
  * NICs, 4 with mlx5), each region and each batch of queues (1 each).
  *
  * Users share the pools of descriptors and mappings (clients/user-pools.c). A user that holds more than 64 gets at most half of

@@ -222,6 +222,50 @@ TEST(end_tells_client_and_health_page)
 	lab_deinit(&lab);
 }
 
+/* It sees the words before the end of its socket, and the daemon never maps the page. */
+TEST_TIMEOUT(session_is_freed_once_its_porter_has_written_the_words_of_its_end, 60)
+{
+	struct shmd_health_page *page;
+	struct pair pair;
+	struct lab lab;
+
+	lab_init_porters(&lab, 100);
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	page = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, pair.session->health_fd, 0);
+	ASSERT_NE(page, MAP_FAILED);
+	session_end_gone(pair.session);
+	ASSERT(session_health_is_busy(pair.session));
+	pair.session->owner = NULL;
+	session_release(pair.session);
+	ASSERT(!list_empty(&lab.registry.sessions));
+	for (int i = 0; i < 10000 && !list_empty(&lab.registry.sessions); i++)
+		lab_hear_porters(&lab);
+	ASSERT(list_empty(&lab.registry.sessions));
+	ASSERT_EQ(page->session, SHMD_HEALTH_SESSION_ENDED);
+	raw_close(&pair.raw);
+	munmap(page, sizeof(*page));
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+/* At a stop of the daemon nobody hears its porters. */
+TEST_TIMEOUT(session_is_freed_without_its_porter_when_the_loop_has_ended, 60)
+{
+	struct pair pair;
+	struct lab lab;
+
+	lab_init_porters(&lab, 100);
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	pair.session->owner = NULL;
+	session_release(pair.session);
+	ASSERT(!list_empty(&lab.registry.sessions));
+	registry_leave_porters(&lab.registry);
+	ASSERT(list_empty(&lab.registry.sessions));
+	raw_close(&pair.raw);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
 /* As when the loop cannot watch its socket any more. */
 TEST(health_page_shows_an_unannounced_end)
 {
