@@ -47,3 +47,17 @@ OTHERS = (
 @case()
 def no_descriptor_that_stalls_its_last_close_holds_up_the_daemon_or_the_service_manager(lab):
     run_tests(lab.node(1), 'test-stalls', *OTHERS)
+
+
+# A hole takes so long only while the process that punches it seldom runs.
+HOLES = (
+    'in_processes_requests_of_others_that_map_memory_are_answered_while_a_hole_stops_every_mapping_of_a_user',
+    'in_processes_no_thread_that_sleeps_at_a_users_memory_keeps_the_daemon_from_dying',
+    'in_processes_no_mapping_that_waits_for_a_hole_keeps_the_daemon_from_dying',
+)
+
+
+@case()
+def holes_in_memory_of_one_user_delay_no_other_and_keep_no_daemon_from_dying(lab):
+    run_tests(lab.node(1), 'test-stall', *HOLES)
+    run_tests(lab.node(1), 'test-stall-pages', 'holes_in_a_health_page_do_not_keep_the_daemon_from_dying')

@@ -14,7 +14,8 @@ from lab.shell import output, quietly
 OPTIONS = ['--prefix=/usr', '--sysconfdir=/etc', '--localstatedir=/var', '-Dcuda=disabled', '-Dsystemd=enabled']
 # Programs of tests/, and their places in the machine.
 PROGRAMS = ['tests/system/shmemd-demo', 'tests/system/shmemd-traffic', 'tests/vm/vm-waiter', 'tests/vm/vm-memories',
-            'tests/vm/vm-refused', 'tests/vm/vm-state-version', 'tests/system/test-stalls', 'tests/unit/porter/test-porter',
+            'tests/vm/vm-refused', 'tests/vm/vm-state-version', 'tests/system/test-stall',
+            'tests/system/test-stall-pages', 'tests/system/test-stalls', 'tests/unit/porter/test-porter',
             'tests/unit/porter/test-porter-death', 'tests/lib/fd-keeper']
 PROGRAMS_FOLDER = 'usr/lib/shmemd-vm'
 
