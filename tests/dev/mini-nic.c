@@ -123,6 +123,10 @@ static void copy(void *dst, const void *src, size_t n)
 		__atomic_store_n((uint32_t *)dst,
 				 __atomic_load_n((const uint32_t *)src, __ATOMIC_ACQUIRE),
 				 __ATOMIC_RELEASE);
+	else if (n == 2 && ((uintptr_t)dst | (uintptr_t)src) % 2 == 0)
+		__atomic_store_n((uint16_t *)dst,
+				 __atomic_load_n((const uint16_t *)src, __ATOMIC_ACQUIRE),
+				 __ATOMIC_RELEASE);
 	else
 		memcpy(dst, src, n);
 }
