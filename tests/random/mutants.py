@@ -40,7 +40,7 @@ MUTANTS = [
     ('key-of-the-first-pe', PE + 'way.h', 'keys[chunk * SHMDI_FIXED(world->n_pes) + at->pe]', 'keys[chunk * SHMDI_FIXED(world->n_pes)]', 'rc'),
     ('key-of-the-chunk-before', PE + 'way.h', 'uint32_t chunk = index[offset >> SHMDI_FIXED(heap->log2_granule)];',
      'uint32_t chunk = index[offset >> SHMDI_FIXED(heap->log2_granule)];\n\n\tchunk -= chunk > 0;', 'rc'),
-    ('piece-of-a-put-in-the-wrong-place', PE + 'queue.h', 'at.offset += piece;', 'at.offset += piece & ~63ull;', 'rc'),
+    ('piece-of-a-put-in-the-wrong-place', PE + 'queue.h', 'at.offset += piece;', 'at.offset += piece - 64;', 'rc'),
     ('inline-bytes-in-the-wrong-order', PE + 'queue.h', 'value |= (uint64_t)local[i] << (8 * i);', 'value |= (uint64_t)local[i] << (8 * (i ^ 1));', 'rc'),
     ('float-of-4-bytes-in-the-wrong-half', PE + 'queue.h', 'swap->shift = (uint32_t)(swap->remote.iova & 4) * 8;', 'swap->shift = 0;', 'rc'),
     ('signal-before-its-data', PE + 'ops.h',
