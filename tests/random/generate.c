@@ -337,11 +337,32 @@ static void follow(struct maker *maker, const struct step *step)
 		(void)offer(maker, &check);
 }
 
+/* A sum of floating point begins with a number that the PE puts there. */
+static bool begin_sum(struct maker *maker, struct step *step)
+{
+	struct step first = *step;
+
+	first.kind = STEP_P;
+	first.value = 0;
+	if (step->bytes == 8)
+		memcpy(&first.value, &(double){(double)draw(maker, 50)}, 8);
+	else
+		memcpy(&first.value, &(float){(float)draw(maker, 50)}, 4);
+	step->value = first.value;
+	if (offer(maker, &first)) {
+		first.kind = STEP_QUIET;
+		(void)offer(maker, &first);
+	}
+	return offer(maker, step);
+}
+
 static void make_step(struct maker *maker)
 {
 	struct step step = pick(maker);
 	bool passes = offer(maker, &step);
 
+	if (!passes && (step.kind == STEP_ATOMIC || step.kind == STEP_ATOMIC_FETCH) && step.op == SHMD_ATOMIC_ADD_FLOAT)
+		passes = begin_sum(maker, &step);
 	if (!passes && one_in(maker, 2)) {
 		put_order_before(maker, &step);
 		passes = offer(maker, &step);

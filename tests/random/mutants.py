@@ -5,7 +5,7 @@
 usage: mutants.py --check                     each mutant still fits the source: its line is there, once
        mutants.py BUILD_DIR [NAME...]         makes and tries them, in a copy of the tree
 
-BUILD_DIR has the daemon. A mutant that compiles and passes is a hole in the programs; the script then ends with 1.
+BUILD_DIR has the daemon and the simulated ConnectX. A mutant that compiles and passes is a hole in the programs; the script then ends with 1.
 """
 import os
 import pathlib
@@ -26,6 +26,16 @@ RUNTIME = 'libclient/runtime/'
 MUTANTS = [
     ('barrier-leaves-out-a-round', PE + 'sync.h', 'for (round = 0; (1ull << round) < n; round++) {',
      'for (round = 0; (2ull << round) < n; round++) {', 'mapped'),
+    ('fence-does-not-wait-for-atomics-by-queue', PE + 'sync.h', 'if (!shmdi_atomics_in_place(ctx))\n\t\treturn shmd_dev_quiet(ctx);', '', 'mlx5_mapped mlx5_mixed'),
+    ('fence-of-queues-is-none', PE + 'sync.h', '(void)shmd_dev_qp_fence_as(qp, shmd_dev_mode_of(qp, 0));', '(void)qp;', 'slow_rc slow_dc'),
+    ('data-behind-a-signal-by-queue', PE + 'queue.h',
+     '\tif (at->addr)\n\t\tshmdi_copy((void *)(uintptr_t)at->addr, put->source, put->bytes, scope);\n\tif (shmdi_scope_enter(scope))\n'
+     '\t\trc = shmdi_queue_put_signal_one(&move, put, at, word, amo);',
+     '\tif (shmdi_scope_enter(scope))\n\t\trc = shmdi_queue_put_signal_one(&move, put, at, word, amo);\n'
+     '\tif (at->addr)\n\t\tshmdi_copy((void *)(uintptr_t)at->addr, put->source, put->bytes, scope);', 'mlx5_mapped'),
+    ('swap-of-4-bytes-takes-the-neighbour-along', PE + 'queue.h', 'return (all & ~mask) | (', 'return (all & ~mask & ~1ull) | (', 'rc'),
+    ('get-copies-before-the-data-is-there', PE + 'bounce.h', 'rc = shmd_dev_qp_get_as(move->way.qp, remote, near, bytes, move->mode);',
+     'rc = shmd_dev_qp_get_nbi_as(move->way.qp, remote, near, bytes, move->mode);', 'slow_rc'),
     ('barrier-completes-nothing', PE + 'sync.h', 'int rc = shmd_dev_quiet_as(ctx, mode);\n\n\treturn rc ? rc',
      'int rc = SHMD_DEV_OK;\n\n\treturn rc ? rc', 'slow_rc rc'),
     ('quiet-ends-with-the-first-queue', PE + 'sync.h', '\t\tif (!rc)\n\t\t\trc = one;\n\t}\n\treturn rc;\n}\n\nSHMDI_FN int shmd_dev_quiet_as',
@@ -103,11 +113,14 @@ def build(tree):
     return subprocess.run(['ninja', '-C', tree / 'build', '--quiet', PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
-def catches(tree, daemon, path):
+def catches(tree, build_dir, path):
     """The line that says why, or None."""
+    daemon, sim = build_dir / 'daemon/shmemd', []
+    if path.startswith('mlx5_'):
+        sim = [build_dir / 'tests/mlx5sim/mlx5sim', '--nics', '2', '--log', tree / 'mlx5sim.log', '--', 'env', 'SHMEMD_TEST_BACKEND=mlx5']
     env = dict(os.environ, SHMEMD_BINARY=str(daemon), SHMEMD_RANDOM_N=N_PROGRAMS, SHMEMD_RANDOM_WHOLE='1')
     env.setdefault('SHMD_TIMEOUT', '20s')
-    done = subprocess.run([tree / 'build' / PROGRAM, f'programs_on_{path}_have_the_results_of_the_model'], env=env,
+    done = subprocess.run([*sim, tree / 'build' / PROGRAM, f'programs_on_{PATHS[path.removeprefix("mlx5_")]}_have_the_results_of_the_model'], env=env,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     seed = re.search(rb'SHMEMD_RANDOM_SEED=(\d+)', done.stdout)
     why = re.search(rb'^PE \d+, step .*', done.stdout, re.M)
@@ -120,7 +133,7 @@ PATHS = {'mapped': 'mapped_memory', 'rc': 'rc_queues', 'dc': 'dc_queues', 'mixed
          'slow_dc': 'slow_dc_queues'}
 
 
-def attempt(row, tree, daemon):
+def attempt(row, tree, build_dir):
     name, path, _, _, paths = row
     (tree / path).write_text(mutate(row))
     built = build(tree)
@@ -130,7 +143,7 @@ def attempt(row, tree, daemon):
         print(built.stdout.decode(errors='replace')[-2000:])
     else:
         for each in paths.split():
-            found = found or catches(tree, daemon, PATHS[each])
+            found = found or catches(tree, build_dir, each)
     shutil.copy2(TOP / path, tree / path)
     os.utime(tree / path)
     print(f'{"caught" if found else "NOT CAUGHT"}  {name}: {found or paths}', flush=True)
@@ -153,8 +166,8 @@ def main():
                        stdout=subprocess.DEVNULL)
         if build(tree).returncode:
             sys.exit('mutants: the tree without a mutant does not build')
-        daemon = pathlib.Path(sys.argv[1]).resolve() / 'daemon/shmemd'
-        missed = [row[0] for row in rows if not attempt(row, tree, daemon)]
+        build_dir = pathlib.Path(sys.argv[1]).resolve()
+        missed = [row[0] for row in rows if not attempt(row, tree, build_dir)]
     print(f'{len(rows) - len(missed)} of {len(rows)} mutants were caught')
     sys.exit(1 if missed else 0)
 

@@ -5,7 +5,7 @@
  * A program that fails is printed with the command that repeats it, and with fewer steps where those fail, too:
  *
  *	SHMEMD_RANDOM_SEED	the first seed; without it that of the path
- *	SHMEMD_RANDOM_N		the number of programs; without it a share of them, with SHMEMD_TEST_FULL 2,000 for each path
+ *	SHMEMD_RANDOM_N		the number of programs; without it SHMEMD_RANDOM_SHARE or a few, with SHMEMD_TEST_FULL 2,000 for each path
  *	SHMEMD_RANDOM_PES	PEs of each program; without it the seed decides
  */
 #include <errno.h>
@@ -268,9 +268,14 @@ static int pes_of(uint64_t seed)
 	return (int)number("SHMEMD_RANDOM_PES", (uint64_t)sizes[mix32(seed * 77) % 12]);
 }
 
+static uint64_t programs_of(uint64_t share)
+{
+	return number("SHMEMD_RANDOM_N", test_is_full() ? 2000 : number("SHMEMD_RANDOM_SHARE", share));
+}
+
 static void run_programs(const struct path *path, uint64_t share)
 {
-	uint64_t first = number("SHMEMD_RANDOM_SEED", path->first), n = number("SHMEMD_RANDOM_N", test_is_full() ? 2000 : share);
+	uint64_t first = number("SHMEMD_RANDOM_SEED", path->first), n = programs_of(share);
 	struct fixture_daemon daemon;
 	struct lab lab = {.daemon = &daemon, .path = path};
 
