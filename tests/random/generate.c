@@ -262,8 +262,9 @@ static void pick_wait(struct maker *maker, struct step *step)
 	step->word = (int)draw(maker, N_WORDS);
 	step->n = 1;
 	step->cmp = (int)draw(maker, 6);
-	if (one_in(maker, 4))
+	if (one_in(maker, 3))
 		step->cmp |= SHMD_CMP_SIGNED;
+	step->op = (int)draw(maker, 2);
 	if (step->kind == STEP_WAIT || step->kind == STEP_TEST)
 		return;
 	step->n = 1 + draw(maker, MAX_WAIT);
