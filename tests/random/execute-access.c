@@ -186,7 +186,7 @@ static void atomic(struct run *run)
 		run_fail(run, "operation %d finds 0x%llx, not 0x%llx", step->op, (unsigned long long)old, (unsigned long long)step->want);
 }
 
-static void locked_add(struct run *run)
+static void add_under_lock(struct run *run)
 {
 	const struct step *step = run_step(run);
 	struct words *words = (struct words *)(void *)run_world(run)->allocs[0];
@@ -202,6 +202,14 @@ static void locked_add(struct run *run)
 	run_must(run, shmd_g(ctx_of(run), word, 8, run_to(run, step->to), &v));
 	run_must(run, shmd_p(ctx_of(run), word, v + step->value, 8, run_to(run, step->to)));
 	run_must(run, shmd_unlock(ctx_of(run), lock));
+}
+
+static void locked_add(struct run *run)
+{
+	const struct step *step = run_step(run);
+
+	for (uint64_t i = 0; i < step->compare; i++)
+		add_under_lock(run);
 	run_settle(run, step->world, step->ctx);
 }
 

@@ -290,8 +290,10 @@ static void pick_access(struct maker *maker, struct step *step)
 		step->value = 1 + draw(maker, 3);
 	if (step->kind == STEP_PUT_SIGNAL || step->kind == STEP_PUT_SIGNAL_NBI)
 		step->word = (int)draw(maker, 12) / 2 * 4 + (int)draw(maker, 2);
-	if (step->kind == STEP_LOCKED_ADD)
+	if (step->kind == STEP_LOCKED_ADD) {
 		step->alloc = 0;
+		step->compare = 1 + draw(maker, 6);
+	}
 }
 
 static struct step pick(struct maker *maker)
@@ -357,6 +359,16 @@ static bool begin_sum(struct maker *maker, struct step *step)
 	return offer(maker, step);
 }
 
+/* Other PEs want the same lock. */
+static void crowd(struct maker *maker, struct step step)
+{
+	step.ctx = 0;
+	for (int i = 0; i < 3; i++) {
+		step.pe = pick_pe(maker);
+		(void)offer(maker, &step);
+	}
+}
+
 static void make_step(struct maker *maker)
 {
 	struct step step = pick(maker);
@@ -372,6 +384,8 @@ static void make_step(struct maker *maker)
 		return;
 	if (step.kind >= STEP_PUT && step.kind <= STEP_BATCH)
 		maker->last = step;
+	if (step.kind == STEP_LOCKED_ADD && one_in(maker, 2))
+		crowd(maker, step);
 	if (step.kind >= STEP_PUT_SIGNAL && step.kind <= STEP_FLAG && !one_in(maker, 3))
 		follow(maker, &step);
 }

@@ -267,7 +267,7 @@ static bool locked_add(struct model *model, struct step *step)
 	if (step->alloc || !accesses_take(model, &accesses))
 		return false;
 	memcpy(&v, far_bytes(model, step, step->to, step->at), 8);
-	v += step->value;
+	v += step->value * step->compare;
 	memcpy(far_bytes(model, step, step->to, step->at), &v, 8);
 	/* The unlock completes the operations of the context. */
 	order_quiet(&model->order, step->world, step->pe, step->ctx, ALL_PES);

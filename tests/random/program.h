@@ -54,7 +54,8 @@ struct step {
 	uint32_t n, stride, near_stride;
 	uint64_t size, align; /* of an allocation */
 	int op, cmp, word;
-	uint64_t value, compare;
+	uint64_t value;
+	uint64_t compare; /* of an atomic; the pattern of the data of a signal; how often a lock is taken */
 	uint64_t values[MAX_WAIT];
 	uint32_t mask, good; /* words that count; those whose comparison holds in the end */
 	bool is_exact; /* the former value of an atomic is known */
