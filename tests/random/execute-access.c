@@ -171,7 +171,7 @@ static void get_word(struct run *run)
 
 /* ---- atomics and locks ------------------------------------------------------------------------------------------------------ */
 
-static void atomic(struct run *run)
+static void atomic_once(struct run *run)
 {
 	const struct step *step = run_step(run);
 	struct shmd_atomic amo = {.op = (enum shmd_atomic_op)step->op, .bytes = step->bytes, .value = step->value, .compare = step->compare};
@@ -184,6 +184,12 @@ static void atomic(struct run *run)
 	run_must(run, shmd_atomic_fetch(ctx_of(run), dest_of(run), &amo, run_to(run, step->to), step->is_exact ? &old : NULL));
 	if (step->is_exact && old != step->want)
 		run_fail(run, "operation %d finds 0x%llx, not 0x%llx", step->op, (unsigned long long)old, (unsigned long long)step->want);
+}
+
+static void atomic(struct run *run)
+{
+	for (uint32_t i = 0; i < run_step(run)->n || !i; i++)
+		atomic_once(run);
 }
 
 static void add_under_lock(struct run *run)

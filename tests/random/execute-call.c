@@ -63,7 +63,7 @@ static void allocate(struct run *run)
 	if (step->kind == STEP_CALLOC)
 		return;
 	fill(run, 0);
-	run_must(run, shmd_barrier_all(world));
+	run_must(run, shmd_sync_all(world));
 }
 
 static void reallocate(struct run *run)
@@ -78,7 +78,7 @@ static void reallocate(struct run *run)
 	run_settle(run, step->world, 0);
 	run_compare(run, run->at, ptr, wanted, step->bytes);
 	fill(run, step->bytes);
-	run_must(run, shmd_barrier_all(w->world));
+	run_must(run, shmd_sync_all(w->world));
 }
 
 /* How many PEs have freed an allocation by now, in the order of the program. */

@@ -359,21 +359,49 @@ static bool begin_sum(struct maker *maker, struct step *step)
 	return offer(maker, step);
 }
 
-/* Other PEs want the same lock. */
+/* Other PEs want the same lock, or word, at the same time. */
 static void crowd(struct maker *maker, struct step step)
 {
 	step.ctx = 0;
+	step.is_exact = false;
+	if (step.kind != STEP_LOCKED_ADD) {
+		step.n = 51;
+		(void)offer(maker, &(struct step){.kind = STEP_BARRIER, .world = step.world, .pe = ALL_PES});
+	}
 	for (int i = 0; i < 3; i++) {
-		step.pe = pick_pe(maker);
+		step.pe = (step.pe + 1) % maker->program->n_pes;
 		(void)offer(maker, &step);
+	}
+}
+
+static bool completes(enum step_kind kind)
+{
+	return kind <= STEP_REALLOC || kind == STEP_BARRIER || kind == STEP_CTX_END || kind == STEP_QUIET;
+}
+
+/* Operations that are under way when the step completes them. */
+static void leave_open(struct maker *maker, const struct step *step)
+{
+	for (int i = 0; i < 3; i++) {
+		struct step nbi = {.kind = one_in(maker, 3) ? STEP_PUT_NBI : STEP_GET_NBI, .world = step->world, .pe = step->pe};
+
+		if (nbi.pe == ALL_PES)
+			nbi.pe = pick_pe(maker);
+		pick_access(maker, &nbi);
+		nbi.ctx = step->ctx;
+		nbi.near_alloc = nbi.kind == STEP_GET_NBI ? PRIVATE : nbi.near_alloc;
+		(void)offer(maker, &nbi);
 	}
 }
 
 static void make_step(struct maker *maker)
 {
 	struct step step = pick(maker);
-	bool passes = offer(maker, &step);
+	bool passes;
 
+	if (completes(step.kind) && one_in(maker, 2))
+		leave_open(maker, &step);
+	passes = offer(maker, &step);
 	if (!passes && (step.kind == STEP_ATOMIC || step.kind == STEP_ATOMIC_FETCH) && step.op == SHMD_ATOMIC_ADD_FLOAT)
 		passes = begin_sum(maker, &step);
 	if (!passes && one_in(maker, 2)) {
@@ -384,7 +412,8 @@ static void make_step(struct maker *maker)
 		return;
 	if (step.kind >= STEP_PUT && step.kind <= STEP_BATCH)
 		maker->last = step;
-	if (step.kind == STEP_LOCKED_ADD && one_in(maker, 2))
+	if ((step.kind == STEP_LOCKED_ADD && one_in(maker, 2)) ||
+	    ((step.kind == STEP_ATOMIC || step.kind == STEP_ATOMIC_FETCH) && one_in(maker, 6)))
 		crowd(maker, step);
 	if (step.kind >= STEP_PUT_SIGNAL && step.kind <= STEP_FLAG && !one_in(maker, 3))
 		follow(maker, &step);

@@ -51,7 +51,7 @@ struct step {
 	int to, to2; /* the other PE; of a batch, that of each second put */
 	int alloc, near_alloc;
 	uint32_t at, near_at, bytes; /* in the bytes that the model knows; bytes is also the size of a word */
-	uint32_t n, stride, near_stride;
+	uint32_t n, stride, near_stride; /* n: blocks, words, or how often an atomic is made */
 	uint64_t size, align; /* of an allocation */
 	int op, cmp, word;
 	uint64_t value;
