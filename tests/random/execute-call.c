@@ -2,8 +2,12 @@
 /* Steps on the heap, teams, contexts and order, on the runtime. */
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/random/execute.h"
+
+/* Long enough for others to be first where they need not wait. */
+#define PAUSE_NSEC 300000
 
 /* ---- the heap --------------------------------------------------------------------------------------------------------------- */
 
@@ -308,6 +312,9 @@ void execute_call(struct run *run)
 		break;
 	case STEP_TEAM_CHECK:
 		check_team(run, run_step(run)->team);
+		break;
+	case STEP_PAUSE:
+		nanosleep(&(struct timespec){.tv_nsec = PAUSE_NSEC}, NULL);
 		break;
 	default:
 		order(run);

@@ -197,6 +197,7 @@ static const uint8_t weights[N_STEP_KINDS] = {
 	[STEP_STORE] = 8, [STEP_CHECK] = 15, [STEP_ATOMIC] = 30, [STEP_ATOMIC_FETCH] = 30, [STEP_PUT_SIGNAL] = 15,
 	[STEP_PUT_SIGNAL_NBI] = 10, [STEP_FLAG] = 15, [STEP_WAIT] = 8, [STEP_WAIT_ALL] = 4, [STEP_WAIT_ANY] = 4, [STEP_WAIT_SOME] = 4,
 	[STEP_TEST] = 6, [STEP_LOCKED_ADD] = 6, [STEP_WRONG] = 3, [STEP_TEAM_CHECK] = 3,
+	[STEP_PAUSE] = 2,
 };
 
 static enum step_kind pick_kind(struct maker *maker)
@@ -242,7 +243,7 @@ static void pick_call(struct maker *maker, struct step *step)
 	step->size = pick_size(maker);
 	step->align = UINT64_C(1) << draw(maker, one_in(maker, 6) ? 17 : 9);
 	step->alloc = step->kind == STEP_REALLOC || step->kind == STEP_FREE ? pick_alloc(maker, step) : 1 + (int)draw(maker, MAX_ALLOCS - 1);
-	step->team = one_in(maker, 2) ? 0 : (int)draw(maker, MAX_TEAMS);
+	step->team = one_in(maker, 3) ? 0 : (int)draw(maker, MAX_TEAMS);
 	step->value = draw(maker, UINT32_MAX);
 	if (step->kind >= STEP_SPLIT_COLOR && step->kind <= STEP_SPLIT_2D)
 		pick_teams(maker, step);
@@ -374,6 +375,34 @@ static void crowd(struct maker *maker, struct step step)
 	}
 }
 
+/* What a late PE did before it met the others is there for them. */
+static bool meet_late(struct maker *maker, struct step *step)
+{
+	const struct model_world *w = &maker->model->worlds[step->world];
+	uint32_t members = team_members(&w->teams[step->team], step->op, maker->program->n_pes);
+	struct step late = {.kind = STEP_PAUSE, .world = step->world, .pe = pick_pe(maker), .near_alloc = PRIVATE}, look;
+
+	if (!(members >> late.pe & 1))
+		return offer(maker, step);
+	(void)offer(maker, &late);
+	late.kind = step->kind == STEP_SYNC ? STEP_STORE : STEP_PUT;
+	pick_access(maker, &late);
+	late.ctx = 0;
+	(void)offer(maker, &late);
+	if (!offer(maker, step))
+		return false;
+	look = late;
+	look.kind = step->kind == STEP_SYNC ? STEP_GET : STEP_CHECK;
+	look.near_alloc = PRIVATE;
+	for (look.pe = 0; look.pe < maker->program->n_pes; look.pe++) {
+		if (step->kind == STEP_SYNC && (members >> look.pe & 1) && look.pe != late.pe)
+			(void)offer(maker, &look);
+		if (step->kind == STEP_BARRIER && look.pe == late.to)
+			(void)offer(maker, &look);
+	}
+	return true;
+}
+
 static bool completes(enum step_kind kind)
 {
 	return kind <= STEP_REALLOC || kind == STEP_BARRIER || kind == STEP_CTX_END || kind == STEP_QUIET;
@@ -401,7 +430,7 @@ static void make_step(struct maker *maker)
 
 	if (completes(step.kind) && one_in(maker, 2))
 		leave_open(maker, &step);
-	passes = offer(maker, &step);
+	passes = step.kind == STEP_SYNC || step.kind == STEP_BARRIER ? meet_late(maker, &step) : offer(maker, &step);
 	if (!passes && (step.kind == STEP_ATOMIC || step.kind == STEP_ATOMIC_FETCH) && step.op == SHMD_ATOMIC_ADD_FLOAT)
 		passes = begin_sum(maker, &step);
 	if (!passes && one_in(maker, 2)) {
