@@ -403,6 +403,21 @@ static bool meet_late(struct maker *maker, struct step *step)
 	return true;
 }
 
+/* An atomic, a fence and a flag: a PE that sees the flag sees the atomic, although they may go by different ways. */
+static void announce_atomic(struct maker *maker, const struct step *step)
+{
+	struct step fence = {.kind = STEP_FENCE, .world = step->world, .pe = step->pe, .ctx = step->ctx};
+	struct step flag = {.kind = STEP_FLAG, .world = step->world, .pe = step->pe, .ctx = step->ctx, .to = step->to, .value = 1,
+			    .word = 2 + 4 * (int)draw(maker, 6), .near_alloc = PRIVATE};
+	struct step wait = {.kind = STEP_WAIT, .world = step->world, .pe = step->to, .word = flag.word, .n = 1, .cmp = SHMD_CMP_GE};
+	struct step look = {.kind = STEP_CHECK, .world = step->world, .pe = step->to, .alloc = step->alloc, .at = step->at,
+			    .bytes = step->bytes, .near_alloc = PRIVATE};
+
+	(void)offer(maker, &fence);
+	if (offer(maker, &flag) && offer(maker, &wait))
+		(void)offer(maker, &look);
+}
+
 static bool completes(enum step_kind kind)
 {
 	return kind <= STEP_REALLOC || kind == STEP_BARRIER || kind == STEP_CTX_END || kind == STEP_QUIET;
@@ -441,8 +456,10 @@ static void make_step(struct maker *maker)
 		return;
 	if (step.kind >= STEP_PUT && step.kind <= STEP_BATCH)
 		maker->last = step;
-	if ((step.kind == STEP_LOCKED_ADD && one_in(maker, 2)) ||
-	    ((step.kind == STEP_ATOMIC || step.kind == STEP_ATOMIC_FETCH) && one_in(maker, 6)))
+	if (step.kind == STEP_ATOMIC && one_in(maker, 4))
+		announce_atomic(maker, &step);
+	else if ((step.kind == STEP_LOCKED_ADD && one_in(maker, 2)) ||
+		 ((step.kind == STEP_ATOMIC || step.kind == STEP_ATOMIC_FETCH) && one_in(maker, 6)))
 		crowd(maker, step);
 	if (step.kind >= STEP_PUT_SIGNAL && step.kind <= STEP_FLAG && !one_in(maker, 3))
 		follow(maker, &step);

@@ -27,12 +27,6 @@ MUTANTS = [
     ('barrier-leaves-out-a-round', PE + 'sync.h', 'for (round = 0; (1ull << round) < n; round++) {',
      'for (round = 0; (2ull << round) < n; round++) {', 'mapped'),
     ('fence-does-not-wait-for-atomics-by-queue', PE + 'sync.h', 'if (!shmdi_atomics_in_place(ctx))\n\t\treturn shmd_dev_quiet(ctx);', '', 'mlx5_mapped mlx5_mixed'),
-    ('fence-of-queues-is-none', PE + 'sync.h', '(void)shmd_dev_qp_fence_as(qp, shmd_dev_mode_of(qp, 0));', '(void)qp;', 'slow_rc slow_dc'),
-    ('data-behind-a-signal-by-queue', PE + 'queue.h',
-     '\tif (at->addr)\n\t\tshmdi_copy((void *)(uintptr_t)at->addr, put->source, put->bytes, scope);\n\tif (shmdi_scope_enter(scope))\n'
-     '\t\trc = shmdi_queue_put_signal_one(&move, put, at, word, amo);',
-     '\tif (shmdi_scope_enter(scope))\n\t\trc = shmdi_queue_put_signal_one(&move, put, at, word, amo);\n'
-     '\tif (at->addr)\n\t\tshmdi_copy((void *)(uintptr_t)at->addr, put->source, put->bytes, scope);', 'mlx5_mapped'),
     ('swap-of-4-bytes-takes-the-neighbour-along', PE + 'queue.h', 'return (all & ~mask) | (', 'return (all & ~mask & ~1ull) | (', 'rc'),
     ('get-copies-before-the-data-is-there', PE + 'bounce.h', 'rc = shmd_dev_qp_get_as(move->way.qp, remote, near, bytes, move->mode);',
      'rc = shmd_dev_qp_get_nbi_as(move->way.qp, remote, near, bytes, move->mode);', 'slow_rc'),
