@@ -171,7 +171,7 @@ static void get_word(struct run *run)
 
 /* ---- atomics and locks ------------------------------------------------------------------------------------------------------ */
 
-static void atomic(struct run *run)
+static void atomic_once(struct run *run)
 {
 	const struct step *step = run_step(run);
 	struct shmd_atomic amo = {.op = (enum shmd_atomic_op)step->op, .bytes = step->bytes, .value = step->value, .compare = step->compare};
@@ -186,7 +186,13 @@ static void atomic(struct run *run)
 		run_fail(run, "operation %d finds 0x%llx, not 0x%llx", step->op, (unsigned long long)old, (unsigned long long)step->want);
 }
 
-static void locked_add(struct run *run)
+static void atomic(struct run *run)
+{
+	for (uint32_t i = 0; i < run_step(run)->n || !i; i++)
+		atomic_once(run);
+}
+
+static void add_under_lock(struct run *run)
 {
 	const struct step *step = run_step(run);
 	struct words *words = (struct words *)(void *)run_world(run)->allocs[0];
@@ -202,6 +208,14 @@ static void locked_add(struct run *run)
 	run_must(run, shmd_g(ctx_of(run), word, 8, run_to(run, step->to), &v));
 	run_must(run, shmd_p(ctx_of(run), word, v + step->value, 8, run_to(run, step->to)));
 	run_must(run, shmd_unlock(ctx_of(run), lock));
+}
+
+static void locked_add(struct run *run)
+{
+	const struct step *step = run_step(run);
+
+	for (uint64_t i = 0; i < step->compare; i++)
+		add_under_lock(run);
 	run_settle(run, step->world, step->ctx);
 }
 

@@ -2,8 +2,12 @@
 /* Steps on the heap, teams, contexts and order, on the runtime. */
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/random/execute.h"
+
+/* Long enough for others to be first where they need not wait. */
+#define PAUSE_NSEC 300000
 
 /* ---- the heap --------------------------------------------------------------------------------------------------------------- */
 
@@ -63,7 +67,7 @@ static void allocate(struct run *run)
 	if (step->kind == STEP_CALLOC)
 		return;
 	fill(run, 0);
-	run_must(run, shmd_barrier_all(world));
+	run_must(run, shmd_sync_all(world));
 }
 
 static void reallocate(struct run *run)
@@ -78,7 +82,7 @@ static void reallocate(struct run *run)
 	run_settle(run, step->world, 0);
 	run_compare(run, run->at, ptr, wanted, step->bytes);
 	fill(run, step->bytes);
-	run_must(run, shmd_barrier_all(w->world));
+	run_must(run, shmd_sync_all(w->world));
 }
 
 /* How many PEs have freed an allocation by now, in the order of the program. */
@@ -308,6 +312,9 @@ void execute_call(struct run *run)
 		break;
 	case STEP_TEAM_CHECK:
 		check_team(run, run_step(run)->team);
+		break;
+	case STEP_PAUSE:
+		nanosleep(&(struct timespec){.tv_nsec = PAUSE_NSEC}, NULL);
 		break;
 	default:
 		order(run);

@@ -227,6 +227,15 @@ static bool outcome(const struct step *step, uint64_t old, uint64_t *ret_new)
 	return true;
 }
 
+static bool outcomes(const struct step *step, uint64_t old, uint64_t *ret_new)
+{
+	bool is_good = outcome(step, old, ret_new);
+
+	for (uint32_t i = 1; is_good && i < step->n; i++)
+		is_good = outcome(step, *ret_new, ret_new);
+	return is_good && (step->n < 2 || !step->is_exact);
+}
+
 /* Atomics of a family may be exchanged, unless a former value counts. */
 static int family_of(const struct step *step)
 {
@@ -246,7 +255,7 @@ static bool atomic(struct model *model, struct step *step)
 	memcpy(&old, far_bytes(model, step, step->to, step->at), step->bytes);
 	access.family = family_of(step);
 	accesses_add(&accesses, access, step->kind == STEP_ATOMIC_FETCH);
-	if (!outcome(step, old, &new) || !accesses_take(model, &accesses))
+	if (!outcomes(step, old, &new) || !accesses_take(model, &accesses))
 		return false;
 	step->want = old;
 	memcpy(far_bytes(model, step, step->to, step->at), &new, step->bytes);
@@ -267,7 +276,7 @@ static bool locked_add(struct model *model, struct step *step)
 	if (step->alloc || !accesses_take(model, &accesses))
 		return false;
 	memcpy(&v, far_bytes(model, step, step->to, step->at), 8);
-	v += step->value;
+	v += step->value * step->compare;
 	memcpy(far_bytes(model, step, step->to, step->at), &v, 8);
 	/* The unlock completes the operations of the context. */
 	order_quiet(&model->order, step->world, step->pe, step->ctx, ALL_PES);

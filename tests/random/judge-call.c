@@ -222,6 +222,7 @@ bool judge_collective(struct model *model, struct step *step)
 	case STEP_FREE:
 		return release(model, step);
 	case STEP_MALLOC_FAILS:
+	case STEP_PAUSE:
 		return true;
 	case STEP_MALLOC_DIFFERS:
 		return model->program->n_pes > 1;

@@ -55,12 +55,22 @@ static bool wait_many(struct model *model, struct step *step)
 	return true;
 }
 
+/* All words are larger than a negative number. */
+static bool is_negative(const struct step *step)
+{
+	return (step->cmp & SHMD_CMP_SIGNED) && step->op;
+}
+
 static bool wait_one(struct model *model, struct step *step)
 {
 	uint64_t v = value_of(model, step, 0);
 
 	int cmp = step->cmp & ~SHMD_CMP_SIGNED;
 
+	if (is_negative(step)) {
+		step->value = (uint64_t)-3;
+		return cmp >= SHMD_CMP_NE && cmp <= SHMD_CMP_GE;
+	}
 	/* They hold at once, and announce nothing. */
 	step->value = NEVER;
 	if (cmp == SHMD_CMP_NE || cmp == SHMD_CMP_LT || cmp == SHMD_CMP_LE)
@@ -88,6 +98,13 @@ static bool test(struct model *model, struct step *step)
 
 	if (is_open(model, step))
 		return false;
+	if (is_negative(step)) {
+		int cmp = step->cmp & ~SHMD_CMP_SIGNED;
+
+		step->value = (uint64_t)-3;
+		step->want = cmp >= SHMD_CMP_NE && cmp <= SHMD_CMP_GE;
+		return true;
+	}
 	switch (step->cmp & ~SHMD_CMP_SIGNED) {
 	case SHMD_CMP_GE:
 		step->value = v;

@@ -16,7 +16,7 @@ const char *const step_names[N_STEP_KINDS] = {
 	NAME(ATOMIC_FETCH, "atomic_fetch"), NAME(PUT_SIGNAL, "put_signal"), NAME(PUT_SIGNAL_NBI, "put_signal_nbi"),
 	NAME(FLAG, "signal or flag"), NAME(WAIT, "wait_until"), NAME(WAIT_ALL, "wait_until_all"), NAME(WAIT_ANY, "wait_until_any"),
 	NAME(WAIT_SOME, "wait_until_some"), NAME(TEST, "test"), NAME(LOCKED_ADD, "add under a lock"), NAME(WRONG, "wrong call"),
-	NAME(TEAM_CHECK, "look at a team"),
+	NAME(TEAM_CHECK, "look at a team"), NAME(PAUSE, "pause"),
 };
 
 void step_print(const struct program *program, uint32_t i)

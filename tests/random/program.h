@@ -40,7 +40,7 @@ enum step_kind {
 	STEP_GET, STEP_GET_NBI, STEP_G, STEP_GET_STRIDED, STEP_STORE, STEP_CHECK,
 	STEP_ATOMIC, STEP_ATOMIC_FETCH, STEP_PUT_SIGNAL, STEP_PUT_SIGNAL_NBI, STEP_FLAG,
 	STEP_WAIT, STEP_WAIT_ALL, STEP_WAIT_ANY, STEP_WAIT_SOME, STEP_TEST, STEP_LOCKED_ADD,
-	STEP_WRONG, STEP_TEAM_CHECK,
+	STEP_WRONG, STEP_TEAM_CHECK, STEP_PAUSE,
 	N_STEP_KINDS,
 };
 extern const char *const step_names[N_STEP_KINDS];
@@ -51,10 +51,11 @@ struct step {
 	int to, to2; /* the other PE; of a batch, that of each second put */
 	int alloc, near_alloc;
 	uint32_t at, near_at, bytes; /* in the bytes that the model knows; bytes is also the size of a word */
-	uint32_t n, stride, near_stride;
+	uint32_t n, stride, near_stride; /* n: blocks, words, or how often an atomic is made */
 	uint64_t size, align; /* of an allocation */
 	int op, cmp, word;
-	uint64_t value, compare;
+	uint64_t value;
+	uint64_t compare; /* of an atomic; the pattern of the data of a signal; how often a lock is taken */
 	uint64_t values[MAX_WAIT];
 	uint32_t mask, good; /* words that count; those whose comparison holds in the end */
 	bool is_exact; /* the former value of an atomic is known */

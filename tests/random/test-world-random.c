@@ -5,11 +5,12 @@
  * A program that fails is printed with the command that repeats it, and with fewer steps where those fail, too:
  *
  *	SHMEMD_RANDOM_SEED	the first seed; without it that of the path
- *	SHMEMD_RANDOM_N		the number of programs; without it a share of them, with SHMEMD_TEST_FULL 2,000 for each path
+ *	SHMEMD_RANDOM_N		the number of programs; without it SHMEMD_RANDOM_SHARE or a few, with SHMEMD_TEST_FULL 2,000 for each path
  *	SHMEMD_RANDOM_PES	PEs of each program; without it the seed decides
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ struct path {
 	uint64_t first; /* seed */
 	const char *rc_peers; /* SHMD_RC_PEERS */
 	uint32_t (*allow)(int pe);
+	bool is_one_process; /* PEs are threads */
 	const char *fault; /* of the soft NICs; NULL: none */
 };
 
@@ -72,6 +74,8 @@ static void set_environment(const struct lab *lab, const struct program *program
 	setenv("SHMD_RC_PEERS", lab->path->rc_peers, 1);
 	set_number("SHMD_QUEUE_DEPTH", program->queue_depth, "");
 	set_number("SHMD_DCIS", program->dcis, "");
+	/* As few ids as must do, so that they serve again. */
+	set_number("SHMD_MAX_TEAMS", 3 + (uint64_t)(MAX_TEAMS - 1) * (uint64_t)program->n_pes, "");
 	setenv("SHMD_HEAP_SIZE", "2M", 1);
 	setenv("SHMD_HEAP_CHUNK", "2M", 1);
 	setenv("SHMD_HEAP_RESERVE", "512M", 1);
@@ -108,15 +112,20 @@ static void check_heap(struct run *run, int world)
 		run_fail(run, "%llu bytes of the heap are in use, and all was freed", (unsigned long long)info.heap_used_bytes);
 }
 
-static void run_pe(const struct lab *lab, const struct program *program, int pe)
+static void begin_process(const struct lab *lab, const struct program *program)
 {
-	struct run run = {.program = program, .pe = pe, .at = program->n_steps};
 	int null = lab->is_silent ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (null >= 0)
 		dup2(null, STDERR_FILENO);
 	set_environment(lab, program);
+}
+
+static void run_pe(const struct lab *lab, const struct program *program, int pe)
+{
+	struct run run = {.program = program, .pe = pe, .at = program->n_steps};
+
 	for (int i = 0; i < program->n_worlds; i++)
 		open_world(lab, &run, i);
 	execute(&run);
@@ -124,7 +133,34 @@ static void run_pe(const struct lab *lab, const struct program *program, int pe)
 		check_heap(&run, i);
 		run_must(&run, shmd_world_close(run.worlds[i].world));
 	}
-	_exit(0);
+}
+
+/* All PEs in one process. */
+struct thread {
+	pthread_t id;
+	const struct lab *lab;
+	const struct program *program;
+	int pe;
+};
+
+static void *run_thread(void *arg)
+{
+	const struct thread *thread = arg;
+
+	run_pe(thread->lab, thread->program, thread->pe);
+	return NULL;
+}
+
+static void run_threads(const struct lab *lab, const struct program *program)
+{
+	struct thread threads[MAX_PES];
+
+	for (int pe = 0; pe < program->n_pes; pe++) {
+		threads[pe] = (struct thread){.lab = lab, .program = program, .pe = pe};
+		ASSERT_OK(pthread_create(&threads[pe].id, NULL, run_thread, &threads[pe]));
+	}
+	for (int pe = 0; pe < program->n_pes; pe++)
+		ASSERT_OK(pthread_join(threads[pe].id, NULL));
 }
 
 /* ---- one program ------------------------------------------------------------------------------------------------------------ */
@@ -159,17 +195,24 @@ static bool wait_for_all(pid_t *pids, int n)
 static bool passes(struct lab *lab, const struct program *program)
 {
 	const struct bootstrap_attr how = {.unbound = true, .interface = "=lo"};
+	int n = lab->path->is_one_process ? 1 : program->n_pes;
 	pid_t pids[MAX_PES];
 
 	for (int i = 0; i < program->n_worlds; i++)
 		ASSERT_OK(bootstrap_uid_make(&how, &lab->uids[i]));
-	for (int pe = 0; pe < program->n_pes; pe++) {
-		pids[pe] = fork();
-		ASSERT_GE(pids[pe], 0);
-		if (!pids[pe])
-			run_pe(lab, program, pe);
+	for (int i = 0; i < n; i++) {
+		pids[i] = fork();
+		ASSERT_GE(pids[i], 0);
+		if (pids[i])
+			continue;
+		begin_process(lab, program);
+		if (lab->path->is_one_process)
+			run_threads(lab, program);
+		else
+			run_pe(lab, program, i);
+		_exit(0);
 	}
-	return wait_for_all(pids, program->n_pes);
+	return wait_for_all(pids, n);
 }
 
 /* Leaves out ever smaller parts, as long as the rest fails. */
@@ -227,9 +270,14 @@ static int pes_of(uint64_t seed)
 	return (int)number("SHMEMD_RANDOM_PES", (uint64_t)sizes[mix32(seed * 77) % 12]);
 }
 
+static uint64_t programs_of(uint64_t share)
+{
+	return number("SHMEMD_RANDOM_N", test_is_full() ? 2000 : number("SHMEMD_RANDOM_SHARE", share));
+}
+
 static void run_programs(const struct path *path, uint64_t share)
 {
-	uint64_t first = number("SHMEMD_RANDOM_SEED", path->first), n = number("SHMEMD_RANDOM_N", test_is_full() ? 2000 : share);
+	uint64_t first = number("SHMEMD_RANDOM_SEED", path->first), n = programs_of(share);
 	struct fixture_daemon daemon;
 	struct lab lab = {.daemon = &daemon, .path = path};
 
@@ -314,6 +362,14 @@ TEST_TIMEOUT(programs_on_slow_dc_queues_have_the_results_of_the_model, 7200)
 {
 	static const struct path path = {.test = "programs_on_slow_dc_queues_have_the_results_of_the_model",
 					 .first = 50001, .rc_peers = "0", .allow = queues_only, .fault = "soft.delay-memory:1"};
+
+	run_programs(&path, 15);
+}
+
+TEST_TIMEOUT(programs_of_pes_in_one_process_have_the_results_of_the_model, 7200)
+{
+	static const struct path path = {.test = "programs_of_pes_in_one_process_have_the_results_of_the_model",
+					 .first = 60001, .rc_peers = "1", .allow = some_mapped, .is_one_process = true};
 
 	run_programs(&path, 15);
 }
