@@ -18,7 +18,7 @@
 #define DEMO_MAX_PES 64
 #define DEMO_WAIT_NSEC 4000000000ull /* nothing in the demo takes longer unless something is broken, or the daemon killed */
 
-/* Those of the runtime come last. */
+/* The runtime has the last two. */
 enum demo_phase { DEMO_PUT, DEMO_GET, DEMO_ATOMIC, DEMO_SIGNAL, DEMO_RUNTIME_MAPPED, DEMO_RUNTIME_QUEUE, DEMO_N_PHASES };
 extern const char *const demo_phase_names[DEMO_N_PHASES];
 
