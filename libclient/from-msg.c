@@ -193,6 +193,28 @@ void mr_item_from_msg(const struct msg_mr_item *msg, struct shmd_mr_item *ret_it
 	text_copy(ret_item->reason, sizeof(ret_item->reason), msg->reason);
 }
 
+void pe_item_from_msg(const struct msg_pe_item *msg, struct shmd_pe_item *ret_item)
+{
+	*ret_item = (struct shmd_pe_item){
+		.session = msg->session,
+		.uid = msg->uid,
+		.pid = msg->pid,
+		.world = msg->world,
+		.pe = msg->pe,
+		.n_pes = msg->n_pes,
+		.node = msg->node,
+		.node_pe = msg->node_pe,
+		.heap_bytes = msg->heap_bytes,
+		.n_mapped = msg->n_mapped,
+		.n_rc = msg->n_rc,
+		.n_dc = msg->n_dc,
+	};
+	text_copy(ret_item->command, sizeof(ret_item->command), msg->command);
+	text_copy(ret_item->nics, sizeof(ret_item->nics), msg->nics);
+	text_copy(ret_item->gpus, sizeof(ret_item->gpus), msg->gpus);
+	text_copy(ret_item->reason, sizeof(ret_item->reason), msg->reason);
+}
+
 void qp_info_from_msg(uint32_t qpn, const struct msg_qp_query_rep *msg, struct shmd_qp_info *ret_info)
 {
 	*ret_info = (struct shmd_qp_info){

@@ -22,6 +22,7 @@
 #define MSG_NAME_BYTES 64
 #define MSG_MEM_REASON_BYTES 112 /* a full list of regions, each with one, fits a packet */
 #define MSG_REASON_BYTES 96 /* in lists, whose replies are long */
+#define MSG_PE_REASON_BYTES 96
 #define MSG_CGROUP_BYTES 256
 #define MSG_ADDR_BYTES 64
 #define MSG_AV_BYTES 48
@@ -39,6 +40,7 @@
 #define MSG_MAX_QP_ITEMS 256
 #define MSG_MAX_MR_ITEMS 256
 #define MSG_MAX_UNDRIVEN 32
+#define MSG_MAX_PE_ITEMS 64
 #define MSG_DUMP_BYTES 16384
 
 #define MSG_ATOMICS_TOLD 0x80000000u /* in msg_nic.atomics; missing: of a daemon that does not tell */

@@ -24,7 +24,7 @@ struct import {
 	struct nic_imported imported[SESSION_MAX_NICS]; /* arrays are owned, what they name is the context's */
 	uint32_t n_slots, n_freed, n_mrs, n_queues;
 	struct {
-		uint32_t n_nics, n_freed, n_mrs, n_queues, n_published;
+		uint32_t n_nics, n_freed, n_mrs, n_queues, n_published, n_reported;
 	} wanted; /* as the session says */
 	uint64_t last_number;
 	struct import_slot *freed; /* owned; slots that were used and are free, in the order in which they are used again */

@@ -95,6 +95,20 @@ static void put_entry(struct save_writer *w, const struct session *session, cons
 	save_put_bytes(w, TAG_PUBLISHED_DATA, entry->data, entry->data_bytes);
 }
 
+static void put_pe(struct save_writer *w, const struct session *session, const void *object, const struct nic_record_part *part)
+{
+	save_put_fields(w, &pe_fields, object);
+}
+
+static uint32_t n_reported(const struct session *session)
+{
+	uint32_t n = 0;
+
+	for (unsigned int i = 0; i < SESSION_MAX_PES; i++)
+		n += session->pes[i] != NULL;
+	return n;
+}
+
 static void put_session(struct save_writer *w, const struct session *session, const void *object, const struct nic_record_part *part)
 {
 	save_put_fields(w, &session_fields, session);
@@ -110,6 +124,7 @@ static void put_session(struct save_writer *w, const struct session *session, co
 	save_put(w, TAG_N_MRS, session->resources.n[RESOURCE_MR]);
 	save_put(w, TAG_N_QUEUES, session->resources.n[RESOURCE_QUEUES]);
 	save_put(w, TAG_N_PUBLISHED, session->ended ? 0 : session->n_published);
+	save_put(w, TAG_N_REPORTED, session->ended ? 0 : n_reported(session));
 	save_put(w, TAG_N_SLOTS, session->resources.n_slots);
 	save_put(w, TAG_LAST_NUMBER, session->resources.last_number);
 }
@@ -297,6 +312,24 @@ static int read_entry(struct save_reader *reader, struct import *a)
 	return reader->r;
 }
 
+/* Slots rise. */
+static int read_pe(struct save_reader *reader, struct import *a)
+{
+	_cleanup_free_ struct session_pe *pe = calloc(1, sizeof(*pe));
+	struct session_pe **pes = a->session->pes;
+	uint32_t slot;
+
+	if (!pe)
+		return -ENOMEM;
+	save_get_fields(reader, &pe_fields, pe);
+	slot = pe->slot;
+	for (unsigned int i = slot; i < SESSION_MAX_PES; i++)
+		refuse_unless(reader, !pes[i]);
+	if (reader->r == 0)
+		pes[slot] = take_ptr(pe);
+	return reader->r;
+}
+
 static int read_reply(struct save_reader *reader, struct session_saved *saved)
 {
 	const void *reply = save_get_bytes(reader, TAG_REPLY, &saved->reply_bytes);
@@ -334,6 +367,7 @@ static int read_session(struct save_reader *reader, struct import *a)
 	a->wanted.n_mrs = (uint32_t)save_get(reader, TAG_N_MRS, RESOURCE_MAX);
 	a->wanted.n_queues = (uint32_t)save_get(reader, TAG_N_QUEUES, RESOURCE_MAX);
 	a->wanted.n_published = (uint32_t)save_get(reader, TAG_N_PUBLISHED, UINT32_MAX);
+	a->wanted.n_reported = (uint32_t)save_get(reader, TAG_N_REPORTED, SESSION_MAX_PES);
 	a->n_slots = (uint32_t)save_get(reader, TAG_N_SLOTS, RESOURCE_MAX);
 	a->last_number = save_get(reader, TAG_LAST_NUMBER, SAVE_NUMBER_MAX);
 	return r < 0 ? r : reader->r;
@@ -346,6 +380,7 @@ const struct save_kind_ops save_kinds[SAVE_N] = {
 	[SAVE_MR] = {TAG_MR_NUMBER, put_mr, read_mr},
 	[SAVE_QUEUES] = {TAG_QUEUES_NUMBER, put_queues, read_queues},
 	[SAVE_ENTRY] = {TAG_ENTRY_NUMBER, put_entry, read_entry},
+	[SAVE_PE] = {TAG_PE, put_pe, read_pe},
 	[SAVE_QPS] = {TAG_QPS_NUMBER, put_qps}, /* read_queues() reads those of its batch */
 };
 
@@ -353,13 +388,14 @@ int save_read(struct save_reader *reader, struct import *a)
 {
 	int r = read_session(reader, a);
 
-	for (unsigned int kind = SAVE_NIC; kind <= SAVE_ENTRY; kind++)
+	for (unsigned int kind = SAVE_NIC; kind <= SAVE_PE; kind++)
 		while (r == 0 && save_next_is(reader, save_kinds[kind].tag))
 			r = save_kinds[kind].read(reader, a);
 	if (r == 0)
 		r = save_reader_end(reader);
 	if (r == 0 && (a->n_nics != a->wanted.n_nics || a->n_freed != a->wanted.n_freed || a->n_mrs != a->wanted.n_mrs ||
-		       a->n_queues != a->wanted.n_queues || a->n_entries != a->wanted.n_published))
+		       a->n_queues != a->wanted.n_queues || a->n_entries != a->wanted.n_published ||
+		       n_reported(a->session) != a->wanted.n_reported))
 		return -EBADMSG;
 	return r;
 }

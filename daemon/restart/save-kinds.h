@@ -22,7 +22,7 @@ enum save_tag {
 	TAG_N_DOWN, TAG_DOWN_NIC,
 	TAG_N_COUNTED, TAG_COUNTED_NIC,
 	TAG_LAST_NUMBER, TAG_FREED, TAG_PART, TAG_QPS_NUMBER, TAG_NIC_PORT,
-	TAG_N_NICS, TAG_N_FREED, TAG_N_MRS, TAG_N_QUEUES, TAG_N_PUBLISHED,
+	TAG_N_NICS, TAG_N_FREED, TAG_N_MRS, TAG_N_QUEUES, TAG_N_PUBLISHED, TAG_N_REPORTED,
 	TAG_FIELDS = 64, /* of the tables: each has 32 */
 };
 #define TAG_SESSION TAG_FIELDS
@@ -31,6 +31,7 @@ enum save_tag {
 #define TAG_MR (TAG_FIELDS + 96)
 #define TAG_ENTRY (TAG_FIELDS + 128)
 #define TAG_REGISTRY (TAG_FIELDS + 160)
+#define TAG_PE (TAG_FIELDS + 192)
 
 FIELD_TABLE(session_fields,
 	FIELD_N(TAG_SESSION, session, id),
@@ -88,6 +89,20 @@ FIELD_TABLE(entry_fields,
 	FIELD_N(TAG_ENTRY + 5, publish_entry, saved),
 );
 
+FIELD_TABLE(pe_fields,
+	FIELD(TAG_PE, FIELD_NUMBER, session_pe, slot, SESSION_MAX_PES - 1),
+	FIELD_N(TAG_PE + 1, session_pe, world),
+	FIELD_N(TAG_PE + 2, session_pe, pe),
+	FIELD_N(TAG_PE + 3, session_pe, n_pes),
+	FIELD_N(TAG_PE + 4, session_pe, node),
+	FIELD_N(TAG_PE + 5, session_pe, node_pe),
+	FIELD_N(TAG_PE + 6, session_pe, heap_bytes),
+	FIELD_N(TAG_PE + 7, session_pe, n_mapped),
+	FIELD_N(TAG_PE + 8, session_pe, n_rc),
+	FIELD_N(TAG_PE + 9, session_pe, n_dc),
+	FIELD_T(TAG_PE + 10, session_pe, reason),
+);
+
 FIELD_TABLE(registry_fields,
 	FIELD_N(TAG_REGISTRY, registry, last_id),
 	FIELD_N(TAG_REGISTRY + 1, registry, sessions_total),
@@ -110,7 +125,7 @@ struct saved_qp {
 
 /*
  * Each object of a session is a record of its own in the session's state, and they are read in the order of their keys: session,
- * NICs, free slots as they are used again, regions and batches as they were made, what was published. The QPs of a batch
+ * NICs, free slots as they are used again, regions and batches as they were made, what was published, PEs. The QPs of a batch
  * change alone, and follow it.
  */
 #define SAVE_NUMBER_MAX ((UINT64_C(1) << 48) - 1)

@@ -203,6 +203,9 @@ static void add(struct session *session, enum save_kind kind, void *object, int 
 	case SAVE_ENTRY:
 		add_entry(session, object, fd);
 		return;
+	case SAVE_PE:
+		stage(session, kind, ((struct session_pe *)object)->slot, object, NULL);
+		return;
 	default:
 		add_qps(session, object);
 	}
@@ -249,6 +252,8 @@ static void remove_object(struct session *session, enum save_kind kind, void *ob
 		remove_queues(session, object);
 	else if (kind == SAVE_ENTRY)
 		remove_entry(session, object);
+	else if (kind == SAVE_PE)
+		unstage(session, kind, ((struct session_pe *)object)->slot);
 	else if (kind == SAVE_NIC)
 		unstage(session, kind, ((struct session_nic *)object)->index);
 }
@@ -287,6 +292,9 @@ static void remove_entries(struct session *session)
 
 	list_for_each_entry(entry, &session->published, owner_link)
 		unstage(session, SAVE_ENTRY, entry->number);
+	for (unsigned int i = 0; i < SESSION_MAX_PES; i++)
+		if (session->pes[i])
+			unstage(session, SAVE_PE, i);
 }
 
 /*

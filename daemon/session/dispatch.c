@@ -58,6 +58,7 @@ static const struct rule {
 	[MSG_PUBLISH_REQ] = {handle_publish, ROLE_CLIENT, 1, true},
 	[MSG_UNPUBLISH_REQ] = {handle_unpublish, ROLE_CLIENT, 1, true},
 	[MSG_FETCH_REQ] = {handle_fetch, ROLE_CLIENT, 1},
+	[MSG_PE_REPORT_REQ] = {handle_pe_report, ROLE_CLIENT, 1, true},
 	[MSG_STATUS_REQ] = {handle_status, ROLE_ANY, 1},
 	[MSG_LIST_REQ] = {handle_list, ROLE_ANY, 1},
 	[MSG_MONITOR_REQ] = {handle_monitor, ROLE_CONTROL, 1},

@@ -24,6 +24,7 @@ int handle_queue_create(struct request *req);
 int handle_queue_destroy(struct request *req);
 int handle_connect(struct request *req);
 int handle_peer_resolve(struct request *req);
+int handle_pe_report(struct request *req);
 int handle_qp_modify(struct request *req);
 int handle_qp_query(struct request *req);
 int handle_counters(struct request *req);

@@ -297,6 +297,30 @@ static int list_mrs(struct request *req, struct cursor *cursor)
 	return req->rep->list_rep.mrs ? list_resources(req, cursor, RESOURCE_MR) : -ENOMEM;
 }
 
+/* ---- PEs ---------------------------------------------------------------------------------------------------------- */
+
+static int list_pes(struct request *req, struct cursor *cursor)
+{
+	struct msg_list_rep *rep = &req->rep->list_rep;
+	struct session *session;
+
+	rep->pes = calloc(MSG_MAX_PE_ITEMS, sizeof(*rep->pes));
+	if (!rep->pes)
+		return -ENOMEM;
+	for (session = cursor_first(req->session, cursor); session; session = cursor_next(req->session, session, cursor)) {
+		for (; cursor->slot < SESSION_MAX_PES; cursor->slot++) {
+			if (!session->pes[cursor->slot])
+				continue;
+			if (rep->n_pes == MSG_MAX_PE_ITEMS) {
+				rep->next_cursor = cursor_encode(cursor);
+				return 0;
+			}
+			fill_pe_item(&rep->pes[rep->n_pes++], session, session->pes[cursor->slot]);
+		}
+	}
+	return 0;
+}
+
 /* ---- NICs --------------------------------------------------------------------------------------------------------- */
 
 /* The pages behind the one of NICs that backends drive: page i is the cursor of session i. */
@@ -361,6 +385,8 @@ int handle_list(struct request *req)
 		return list_mrs(req, &cursor);
 	case MSG_LIST_NICS:
 		return cursor.session ? list_unmanaged(req, &cursor) : list_nics(req);
+	case MSG_LIST_PES:
+		return list_pes(req, &cursor);
 	}
 	/* OK_REP again, so that no array of the reply is looked for. */
 	req->rep->kind = MSG_OK_REP;

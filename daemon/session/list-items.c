@@ -302,3 +302,28 @@ void fill_mr_item(struct msg_mr_item *item, uint64_t session, const struct sessi
 	snprintf(item->nic, sizeof(item->nic), "%s", mr->nic->rnic->info.name);
 	snprintf(item->reason, sizeof(item->reason), "%s", mr->reason);
 }
+
+void fill_pe_item(struct msg_pe_item *item, const struct session *session, const struct session_pe *pe)
+{
+	*item = (struct msg_pe_item){
+		.session = session->id,
+		.uid = session->identity.uid,
+		.pid = session->identity.pid,
+		.world = pe->world,
+		.pe = pe->pe,
+		.n_pes = pe->n_pes,
+		.node = pe->node,
+		.node_pe = pe->node_pe,
+		.heap_bytes = pe->heap_bytes,
+		.n_mapped = pe->n_mapped,
+		.n_rc = pe->n_rc,
+		.n_dc = pe->n_dc,
+	};
+	snprintf(item->command, sizeof(item->command), "%s", session->identity.command);
+	snprintf(item->reason, sizeof(item->reason), "%s", pe->reason);
+	for (unsigned int i = 0; i < session->n_nics; i++) {
+		append(item->nics, sizeof(item->nics), session->nics[i]->rnic->info.name);
+		if (session->nics[i]->gpu[0])
+			append(item->gpus, sizeof(item->gpus), session->nics[i]->gpu);
+	}
+}

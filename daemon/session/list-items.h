@@ -19,5 +19,6 @@ void fill_session_item(struct msg_session_item *item, struct session *session);
 void fill_qp_item(struct msg_qp_item *item, uint64_t session, const struct session_queues *queues,
 		  const struct nic_qp *qp, const struct nic_qp_info *info);
 void fill_mr_item(struct msg_mr_item *item, uint64_t session, const struct session_mr *mr);
+void fill_pe_item(struct msg_pe_item *item, const struct session *session, const struct session_pe *pe);
 
 #endif

@@ -35,6 +35,7 @@ enum save_kind {
 	SAVE_MR, /* struct session_mr */
 	SAVE_QUEUES, /* struct session_queues */
 	SAVE_ENTRY, /* struct publish_entry */
+	SAVE_PE, /* struct session_pe */
 	SAVE_QPS, /* struct session_queues: the last known state of its QPs */
 	SAVE_N,
 };

@@ -113,6 +113,16 @@ static void teardown_published(struct session *session)
 	session->n_published = 0;
 }
 
+static void teardown_pes(struct session *session)
+{
+	for (unsigned int i = 0; i < SESSION_MAX_PES; i++) {
+		if (session->pes[i])
+			session_unsave(session, SAVE_PE, session->pes[i]);
+		free(session->pes[i]);
+		session->pes[i] = NULL;
+	}
+}
+
 static void teardown_saved(struct session *session)
 {
 	registry_count_ended(session);
@@ -193,6 +203,7 @@ static void teardown_begin(struct session *session)
 	session_save_ending(session);
 	/* This needs no NIC, so the next process of this world does not wait for firmware. */
 	teardown_published(session);
+	teardown_pes(session);
 	session->quiesce_nsec = session->gone || session->n_nics == 0 ? 0 : session->registry->attr.quiesce_nsec;
 }
 

@@ -27,6 +27,7 @@
 #include "proto/status.h"
 
 #define SESSION_MAX_NICS REGISTRY_MAX_NICS
+#define SESSION_MAX_PES 64
 
 #define SESSION_CONNECTION_FDS 2 /* of any connection: socket, pidfd */
 
@@ -90,6 +91,15 @@ struct session_queues {
 	void *part; /* owned; result of queues_export(), set by the thread that uses the context; until it is saved */
 	size_t part_bytes;
 	int part_r; /* as session_nic.record_r */
+};
+
+/* A PE of a world as its client describes it, for lists: nothing else reads it. */
+struct session_pe {
+	uint32_t slot; /* in session.pes */
+	uint64_t world, heap_bytes;
+	uint32_t pe, n_pes, node, node_pe;
+	uint32_t n_mapped, n_rc, n_dc;
+	char reason[MSG_PE_REASON_BYTES];
 };
 
 struct request;
@@ -165,6 +175,7 @@ struct session {
 	struct resource_table resources;
 	struct list published; /* struct publish_entry.owner_link */
 	uint32_t n_published;
+	struct session_pe *pes[SESSION_MAX_PES]; /* owned; NULL: this one is free */
 	struct session_saved saved;
 };
 

@@ -13,6 +13,7 @@ static const struct list {
 	{"sessions", ctl_table_sessions, ctl_json_sessions, false},
 	{"qps", ctl_table_qps, ctl_json_qps, false},
 	{"mrs", ctl_table_mrs, ctl_json_mrs, false},
+	{"pes", ctl_table_pes, ctl_json_pes, false},
 	{"nics", ctl_table_nics, ctl_json_nics, true},
 };
 

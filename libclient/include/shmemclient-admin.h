@@ -72,6 +72,20 @@ struct shmd_mr_item {
 	uint64_t iova, length_bytes;
 	char reason[128]; /* why the client took no better kind; or empty */
 };
+/* A PE of a world, as its session reported it with shmd_pe_report(). */
+struct shmd_pe_item {
+	uint64_t session;
+	uint32_t uid, pid;
+	char command[64];
+	char nics[256]; /* names of the NICs that the session has open, "," between; empty: none */
+	char gpus[256]; /* that they were opened for, likewise */
+	uint64_t world; /* tells worlds apart */
+	uint32_t pe, n_pes;
+	uint32_t node, node_pe; /* in the world, and on the node */
+	uint64_t heap_bytes;
+	uint32_t n_mapped, n_rc, n_dc; /* other PEs by path */
+	char reason[96]; /* why some are not mapped; or empty */
+};
 /* Contexts that the daemon makes in advance for new sessions. All but the first two count from its start. */
 struct shmd_nic_warm {
 	uint32_t n_wanted; /* to be kept ready; 0: none are made */
@@ -90,7 +104,7 @@ struct shmd_nic_item {
 	struct shmd_nic_warm warm;
 };
 /*
- * shmd_admin_sessions, _qps, _mrs, _nics - list the objects that the daemon holds
+ * shmd_admin_sessions, _qps, _mrs, _pes, _nics - list the objects that the daemon holds
  *
  * Each calls fn once for every item, in the order of creation; a non-zero return stops and is returned. An item is
  * valid during its call; fn may use the client. A list may miss objects that come or go meanwhile.
@@ -101,6 +115,8 @@ SHMD_EXPORT int shmd_admin_qps(struct shmd_client *client,
 			       int (*fn)(void *arg, const struct shmd_qp_item *item), void *arg);
 SHMD_EXPORT int shmd_admin_mrs(struct shmd_client *client,
 			       int (*fn)(void *arg, const struct shmd_mr_item *item), void *arg);
+SHMD_EXPORT int shmd_admin_pes(struct shmd_client *client,
+			       int (*fn)(void *arg, const struct shmd_pe_item *item), void *arg);
 SHMD_EXPORT int shmd_admin_nics(struct shmd_client *client,
 				int (*fn)(void *arg, const struct shmd_nic_item *item), void *arg);
 

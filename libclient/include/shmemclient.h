@@ -687,6 +687,27 @@ SHMD_EXPORT int shmd_unpublish(struct shmd_client *client, const struct shmd_wor
 SHMD_EXPORT int shmd_fetch(struct shmd_client *client, const struct shmd_world_key *world, uint32_t pe,
 			   uint32_t slot, void *data, size_t *bytes, int *ret_fd, uint64_t timeout_nsec);
 
+/* The caller as a PE of a world. */
+struct shmd_pe_report {
+	uint64_t world; /* any number by which lists tell worlds apart, the same on all its PEs; not the secret */
+	uint32_t pe, n_pes;
+	uint32_t node, node_pe; /* in the world, and on that node; below n_pes */
+	uint64_t heap_bytes;
+	uint32_t n_mapped, n_rc, n_dc; /* other PEs, by path */
+	const char *reason; /* why some are not mapped, cut to 95 bytes; NULL: all are */
+};
+/*
+ * shmd_pe_report, shmd_pe_retract - for `shmemctl list pes`: what this process is in a world
+ *
+ * The daemon lists it and does nothing else with it. The runtime of <shmd.h> reports its own worlds. A report replaces the one of the
+ * same world and PE, and lives until shmd_pe_retract() or the end of this session.
+ *
+ * Errors	-EINVAL numbers that do not fit n_pes; -EDQUOT this session has 64 reports; -ENOSYS an older daemon; retract: -ENOENT there
+ *		is none
+ */
+SHMD_EXPORT int shmd_pe_report(struct shmd_client *client, const struct shmd_pe_report *report);
+SHMD_EXPORT int shmd_pe_retract(struct shmd_client *client, uint64_t world, uint32_t pe);
+
 #define SHMD_PAIR_DATA_BYTES 65536u
 /* The QPs of one pair of PEs, and the data that they exchange. */
 struct shmd_pair {

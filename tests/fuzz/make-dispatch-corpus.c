@@ -639,6 +639,17 @@ static void publishing(void)
 	world(0, MSG_UNPUBLISH_REQ, 0);
 }
 
+static void reporting(void)
+{
+	struct msg msg;
+
+	hello(0, MSG_ROLE_CLIENT);
+	for (unsigned int i = 0; i < 6; i++) {
+		msg_init(&msg, MSG_PE_REPORT_REQ, 0);
+		msg.pe_report_req = (struct msg_pe_report_req){.pe = i % 3, .ends = i == 4, .n_pes = 2};
+		say(0, &msg, 0);
+	}
+}
 /* A client that publishes its own socket. */
 static void own_socket(void)
 {
@@ -792,6 +803,7 @@ static const struct {
 } seeds[] = {
 	{"life", life},
 	{"publishing", publishing},
+	{"reporting", reporting},
 	{"own-socket", own_socket},
 	{"bad-descriptors", bad_descriptors},
 	{"failing-nic", failing_nic},

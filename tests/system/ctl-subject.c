@@ -56,6 +56,8 @@ void subject_open(struct subject *subject, const char *socket)
 	struct shmd_queues_attr busy = {
 		.n_qps = 2, .sq_wqebbs = 16, .rq_wqes = 8, .cq_mode = SHMD_CQ_MODE_ORDINARY};
 	struct shmd_queues_attr failed = {.n_qps = 2, .sq_wqebbs = 16};
+	const struct shmd_pe_report report = {.world = 29, .pe = 1, .n_pes = 3, .heap_bytes = 4096, .n_mapped = 1, .n_rc = 1,
+					      .reason = "another user"};
 	struct fixture_daemon daemon = {0};
 
 	snprintf(daemon.socket, sizeof(daemon.socket), "%s", socket);
@@ -66,6 +68,7 @@ void subject_open(struct subject *subject, const char *socket)
 	lab_connect(&subject->busy, 0, &subject->busy, 1);
 	work(&subject->busy);
 	leave_work_behind(&subject->busy);
+	ASSERT_OK(shmd_pe_report(subject->busy.client, &report));
 }
 
 void subject_close(struct subject *subject)

@@ -364,7 +364,7 @@ static bool phase_signal(struct demo_pe *pe)
 
 static bool run_phases(struct demo_pe *pe)
 {
-	static bool (*const phases[DEMO_N_PHASES])(struct demo_pe *pe) = {
+	static bool (*const phases[DEMO_RUNTIME_MAPPED])(struct demo_pe *pe) = {
 		[DEMO_PUT] = phase_put,
 		[DEMO_GET] = phase_get,
 		[DEMO_ATOMIC] = phase_atomic,
@@ -372,12 +372,12 @@ static bool run_phases(struct demo_pe *pe)
 	};
 	unsigned int i;
 
-	for (i = 0; i < DEMO_N_PHASES; i++) {
+	for (i = 0; i < DEMO_RUNTIME_MAPPED; i++) {
 		pe->phase = &pe->info->phases[i];
 		if (!phases[i](pe))
 			return false;
 	}
-	return true;
+	return !pe->shared->has_runtime || demo_runtime(pe);
 }
 
 bool demo_pe_main(struct demo_shared *shared, unsigned int me, const char *socket_path)

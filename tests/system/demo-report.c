@@ -11,11 +11,14 @@ const char *const demo_phase_names[DEMO_N_PHASES] = {
 	[DEMO_GET] = "get all-to-all",
 	[DEMO_ATOMIC] = "atomic counters",
 	[DEMO_SIGNAL] = "put-signal ping-pong",
+	[DEMO_RUNTIME_MAPPED] = "runtime, mapped memory",
+	[DEMO_RUNTIME_QUEUE] = "runtime, queues",
 };
 
 struct totals {
 	struct demo_phase_result phases[DEMO_N_PHASES];
-	uint64_t posted; /* by the PEs */
+	uint64_t posted; /* by the PEs, without the runtime */
+	uint64_t runtime_operations; /* not counted by the daemon */
 	uint64_t executed; /* counted by the daemon */
 	uint64_t errors;
 	uint64_t n_rc_operations, n_to_rc, n_to_dc; /* hot peers */
@@ -35,6 +38,11 @@ static void add_phase(struct demo_phase_result *sum, const struct demo_phase_res
 		sum->bandwidth_nsec = one->bandwidth_nsec;
 }
 
+static unsigned int n_phases(const struct demo_shared *shared)
+{
+	return shared->has_runtime ? DEMO_N_PHASES : DEMO_RUNTIME_MAPPED;
+}
+
 static void count(const struct demo_shared *shared, struct totals *ret_totals)
 {
 	unsigned int i, p;
@@ -46,7 +54,10 @@ static void count(const struct demo_shared *shared, struct totals *ret_totals)
 
 		for (p = 0; p < DEMO_N_PHASES; p++) {
 			add_phase(&ret_totals->phases[p], &pe->phases[p], shared->n_pes);
-			ret_totals->posted += pe->phases[p].operations;
+			if (p >= DEMO_RUNTIME_MAPPED)
+				ret_totals->runtime_operations += pe->phases[p].operations;
+			else
+				ret_totals->posted += pe->phases[p].operations;
 			ret_totals->errors += pe->phases[p].errors;
 		}
 		ret_totals->executed += pe->n_operations;
@@ -56,6 +67,8 @@ static void count(const struct demo_shared *shared, struct totals *ret_totals)
 		ret_totals->is_counted &= !pe->is_uncounted;
 		ret_totals->errors += pe->error[0] != 0;
 	}
+	if (shared->has_runtime && !ret_totals->runtime_operations)
+		ret_totals->errors++;
 	if (ret_totals->is_counted && ret_totals->posted != ret_totals->executed)
 		ret_totals->errors++;
 	/* The demo's pattern has hot pairs. */
@@ -71,13 +84,13 @@ static double per_second(uint64_t n, uint64_t nsec)
 	return nsec ? (double)n * 1e9 / (double)nsec : 0;
 }
 
-static void print_table(const struct totals *totals)
+static void print_table(const struct demo_shared *shared, const struct totals *totals)
 {
 	unsigned int p;
 
 	printf("%-22s %10s %14s %12s %12s %12s\n", "", "operations", "bytes verified", "latency us", "ops/s",
 	       "MB/s");
-	for (p = 0; p < DEMO_N_PHASES; p++) {
+	for (p = 0; p < n_phases(shared); p++) {
 		const struct demo_phase_result *r = &totals->phases[p];
 
 		printf("%-22s %10" PRIu64 " %14" PRIu64 " %12.2f %12.0f", demo_phase_names[p],
@@ -124,7 +137,7 @@ static void report_text(const struct demo_shared *shared, const struct totals *t
 			printf("PE %u: no session\n", i);
 	}
 	printf("\n");
-	print_table(totals);
+	print_table(shared, totals);
 	printf("\n");
 	print_lacks(shared->lacks, stdout);
 	print_errors(shared, stdout);
@@ -140,7 +153,7 @@ static void report_text(const struct demo_shared *shared, const struct totals *t
 		       " operations by RC\n",
 		       totals->n_to_rc, totals->n_to_dc, totals->n_rc_operations, totals->posted);
 	printf("demo: %u PEs, %" PRIu64 " operations verified, %" PRIu64 " error%s\n", shared->n_pes,
-	       totals->executed, totals->errors, totals->errors == 1 ? "" : "s");
+	       totals->executed + totals->runtime_operations, totals->errors, totals->errors == 1 ? "" : "s");
 }
 
 static void report_json(const struct demo_shared *shared, const struct totals *totals)
@@ -149,10 +162,10 @@ static void report_json(const struct demo_shared *shared, const struct totals *t
 
 	printf("{\"schema_version\": 1, \"pes\": %u, \"operations\": %" PRIu64 ", \"posted\": %" PRIu64
 	       ", \"errors\": %" PRIu64 ", \"ways_to_rc\": %" PRIu64 ", \"ways_to_dc\": %" PRIu64
-	       ", \"rc_operations\": %" PRIu64 ", \"phases\": [",
+	       ", \"rc_operations\": %" PRIu64 ", \"runtime_operations\": %" PRIu64 ", \"phases\": [",
 	       shared->n_pes, totals->executed, totals->posted, totals->errors, totals->n_to_rc, totals->n_to_dc,
-	       totals->n_rc_operations);
-	for (p = 0; p < DEMO_N_PHASES; p++) {
+	       totals->n_rc_operations, totals->runtime_operations);
+	for (p = 0; p < n_phases(shared); p++) {
 		const struct demo_phase_result *r = &totals->phases[p];
 
 		printf("%s{\"name\": \"%s\", \"operations\": %" PRIu64 ", \"bytes_verified\": %" PRIu64

@@ -12,12 +12,12 @@
 
 struct demo_options {
 	unsigned int n_pes, n_hot, patience_sec;
-	bool json, is_dc;
+	bool json, is_dc, has_runtime;
 };
 
 static void usage(FILE *to)
 {
-	fputs("usage: shmemd-demo [--pes N] [--dc [--hot N]] [--patience N] [--json]\n"
+	fputs("usage: shmemd-demo [--pes N] [--dc [--hot N]] [--runtime] [--patience N] [--json]\n"
 	      "\n"
 	      "Runs N processing elements (2 to 64, default 4), each a process with a session of its own on the\n"
 	      "shmemd behind $SHMEMD_SOCKET: puts in a ring, gets from everybody, atomic counters and a ping-pong\n"
@@ -27,6 +27,7 @@ static void usage(FILE *to)
 	      "  --dc      dynamic connections: one sender and one target for each element, not a QP for each pair\n"
 	      "  --hot N   with --dc: the busiest pairs get RC queues of their own in mid-run, at most N (1 to 64) for\n"
 	      "            each element, and give them back when they have cooled\n"
+	      "  --runtime then the same PEs as worlds of the runtime: over mapped memory, and over queues\n"
 	      "  --patience N\n"
 	      "            seconds (4 to 600) that a wait or a request may take, for where the daemon is killed meanwhile\n"
 	      "  --json    results as one JSON object\n"
@@ -54,6 +55,7 @@ static int parse_options(int argc, char **argv, struct demo_options *ret_options
 	static const struct option options[] = {{"pes", required_argument, NULL, 'p'},
 						{"dc", no_argument, NULL, 'd'},
 						{"hot", required_argument, NULL, 'o'},
+						{"runtime", no_argument, NULL, 'r'},
 						{"patience", required_argument, NULL, 't'},
 						{"json", no_argument, NULL, 'j'},
 						{"help", no_argument, NULL, 'h'},
@@ -70,6 +72,10 @@ static int parse_options(int argc, char **argv, struct demo_options *ret_options
 			continue;
 		if (c == 'd') {
 			ret_options->is_dc = true;
+			continue;
+		}
+		if (c == 'r') {
+			ret_options->has_runtime = true;
 			continue;
 		}
 		if (c == 'j') {
@@ -125,6 +131,7 @@ int main(int argc, char **argv)
 	}
 	shared->is_dc = options.is_dc;
 	shared->n_hot = options.n_hot;
+	shared->has_runtime = options.has_runtime;
 	if (options.patience_sec)
 		shared->wait_nsec = shared->request_nsec = options.patience_sec * 1000000000ull;
 	for (i = 0; i < options.n_pes; i++)

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include <shmd.h>
 #include <shmemclient.h>
 
 #include "demo-pattern.h"
@@ -17,7 +18,8 @@
 #define DEMO_MAX_PES 64
 #define DEMO_WAIT_NSEC 4000000000ull /* nothing in the demo takes longer unless something is broken, or the daemon killed */
 
-enum demo_phase { DEMO_PUT, DEMO_GET, DEMO_ATOMIC, DEMO_SIGNAL, DEMO_N_PHASES };
+/* The runtime has the last two. */
+enum demo_phase { DEMO_PUT, DEMO_GET, DEMO_ATOMIC, DEMO_SIGNAL, DEMO_RUNTIME_MAPPED, DEMO_RUNTIME_QUEUE, DEMO_N_PHASES };
 extern const char *const demo_phase_names[DEMO_N_PHASES];
 
 struct demo_phase_result {
@@ -51,6 +53,8 @@ struct demo_shared {
 	unsigned int n_pes;
 	bool is_dc; /* one DCI and one DCT for each PE, else one RC QP for each pair */
 	unsigned int n_hot; /* with is_dc: so many peers of each PE may have RC QPs of their own */
+	bool has_runtime; /* the phases of the runtime run, too */
+	struct shmd_uid uids[2]; /* of its worlds */
 	uint32_t lacks; /* SHMD_ATOMIC_* that the NIC of some PE lacks; complete after the first barrier */
 	uint64_t wait_nsec; /* of each wait on the CPU; DEMO_WAIT_NSEC */
 	uint64_t request_nsec; /* of each request; 0: what the library waits by itself */
@@ -115,6 +119,9 @@ bool demo_check_counters(struct demo_pe *pe, uint32_t offset, uint32_t offset32)
 bool demo_hot_open(struct demo_pe *pe);
 /* All PEs together, with nothing awaited: hot peers go to RC, cooled ones back to DC. */
 bool demo_hot_step(struct demo_pe *pe);
+
+/* The PEs as worlds of the runtime, with a session of their own. All PEs together. */
+bool demo_runtime(struct demo_pe *pe);
 
 /* One PE from start to end, in the process that calls it. False after any failure. */
 bool demo_pe_main(struct demo_shared *shared, unsigned int me, const char *socket_path);

@@ -211,6 +211,20 @@ static int fetch(struct health_host_call *call)
 	return shmd_fetch(call->side.client, &world, 3, 0, NULL, NULL, NULL, call->limit);
 }
 
+static int pe_report(struct health_host_call *call)
+{
+	const struct shmd_pe_report report = {.world = 1, .n_pes = 1};
+
+	return shmd_pe_report(call->side.client, &report);
+}
+
+static int pe_retract(struct health_host_call *call)
+{
+	int r = shmd_pe_retract(call->side.client, 2, 0);
+
+	return r == -ENOENT ? 0 : r;
+}
+
 /* The QP is its own other end. */
 static int pair_connect(struct health_host_call *call)
 {
@@ -256,6 +270,16 @@ static int on_mr(void *arg, const struct shmd_mr_item *item)
 static int admin_mrs(struct health_host_call *call)
 {
 	return shmd_admin_mrs(call->side.client, on_mr, NULL);
+}
+
+static int on_pe(void *arg, const struct shmd_pe_item *item)
+{
+	return 0;
+}
+
+static int admin_pes(struct health_host_call *call)
+{
+	return shmd_admin_pes(call->side.client, on_pe, NULL);
 }
 
 static int on_nic(void *arg, const struct shmd_nic_item *item)
@@ -401,11 +425,14 @@ const struct health_host_wait health_host_waits[] = {
 	{"shmd_hot_close", HEALTH_REQUEST, hot_close},
 	{"shmd_publish", HEALTH_REQUEST, publish},
 	{"shmd_unpublish", HEALTH_REQUEST, unpublish},
+	{"shmd_pe_report", HEALTH_REQUEST, pe_report},
+	{"shmd_pe_retract", HEALTH_REQUEST, pe_retract},
 	{"shmd_pair_connect", HEALTH_REQUEST, pair_connect},
 	{"shmd_admin_status", HEALTH_REQUEST, admin_status},
 	{"shmd_admin_sessions", HEALTH_REQUEST, admin_sessions},
 	{"shmd_admin_qps", HEALTH_REQUEST, admin_qps},
 	{"shmd_admin_mrs", HEALTH_REQUEST, admin_mrs},
+	{"shmd_admin_pes", HEALTH_REQUEST, admin_pes},
 	{"shmd_admin_nics", HEALTH_REQUEST, admin_nics},
 	{"shmd_admin_undriven", HEALTH_REQUEST, admin_undriven},
 	{"shmd_admin_kill", HEALTH_REQUEST, admin_kill},

@@ -22,6 +22,7 @@ says '--pes takes a number above 0, not x' --pes=x
 says '--gpus takes a number above 0, not 0' --gpus 0
 says '--hot needs --dc' --hot 2
 says '--dc does not work with --gpu' --dc --gpu
+says '--runtime does not work with --gpu' --runtime --gpu
 if ! compgen -G '/dev/nvidia[0-9]*' >/dev/null && ! [ -e /dev/dxg ]; then
     says '--gpu needs an NVIDIA GPU' --gpu
 fi

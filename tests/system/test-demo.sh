@@ -53,6 +53,22 @@ hot)
     tail -n 1 "$out" | grep -Eq '^demo: 6 PEs, [1-9][0-9]* operations verified, 0 errors$'
     grep -Eq '^hot peers: [1-9][0-9]* ways went to RC, [1-9][0-9]* back to DC; [1-9][0-9]* of [0-9]+ operations by RC$' "$out"
     ;;
+runtime)
+    run "" --runtime
+    [ "$status" = 0 ]
+    grep -Eq '^runtime, mapped memory +[1-9][0-9]* +[1-9][0-9]* ' "$out"
+    grep -Eq '^runtime, queues +[1-9][0-9]* +[1-9][0-9]* ' "$out"
+    tail -n 1 "$out" | grep -Eq '^demo: 4 PEs, [1-9][0-9]* operations verified, 0 errors$'
+    ;;
+runtime-json)
+    run "" --runtime --json --pes 3
+    [ "$status" = 0 ]
+    # 24 by puts and signals, 3 gets, 32 atomics, over 2 kinds of paths.
+    python3 -c 'import json, sys
+r = json.load(open(sys.argv[1]))
+assert r["errors"] == 0 and r["operations"] == r["posted"] and r["runtime_operations"] == 3 * 2 * (24 + 3 + 32), r
+assert [p["bytes_verified"] for p in r["phases"][4:]] == [3 * (16 + 3) * 4096 + 8] * 2, r' "$out"
+    ;;
 sixteen)
     run "" --pes 16
     [ "$status" = 0 ] && [ "$took" -le 60 ]

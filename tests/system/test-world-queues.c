@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <shmd/dev/pe.h>
+#include <shmemclient-admin.h>
 
 #include "tests/lib/test.h"
 #include "tests/system/world-lab.h"
@@ -175,6 +176,111 @@ static int meets_nobody(const struct world_lab *lab, int pe, void *arg)
 	ASSERT(strstr(shmd_error_text(), "no path leads to"));
 	world_lab_close(world);
 	return 0;
+}
+
+/* ---- as shmemctl lists them ------------------------------------------------------------------------------------------- */
+
+struct listed {
+	unsigned int n;
+	struct shmd_pe_item items[8]; /* by number */
+};
+
+static int take_item(void *arg, const struct shmd_pe_item *item)
+{
+	struct listed *listed = arg;
+
+	ASSERT_LT(item->pe, 8);
+	listed->items[item->pe] = *item;
+	listed->n++;
+	return 0;
+}
+
+static void list_pes(const struct world_lab *lab, struct listed *ret)
+{
+	struct shmd_client_attr attr = {.socket_path = lab->daemon->socket, .role = SHMD_ROLE_CONTROL};
+	struct shmd_client *control;
+
+	memset(ret, 0, sizeof(*ret));
+	world_lab_must(shmd_client_open(&attr, &control), "control");
+	world_lab_must(shmd_admin_pes(control, take_item, ret), "list");
+	shmd_client_close(control);
+}
+
+static void check_list(const struct world_lab *lab, const struct shmd_world *world, const struct wish *wish)
+{
+	struct shmd_world_info info;
+	struct shmd_pe_info pe;
+	struct listed listed;
+
+	world_lab_must(shmd_world_info(world, &info), "info");
+	list_pes(lab, &listed);
+	ASSERT_EQ(listed.n, (unsigned int)lab->n);
+	for (int i = 0; i < lab->n; i++) {
+		const struct shmd_pe_item *item = &listed.items[i];
+		uint32_t n_mapped = 0, n_queue;
+
+		for (int peer = 0; peer < lab->n; peer++)
+			n_mapped += peer != i && (wish->paths(i) & wish->paths(peer) & SHMD_ALLOW_MAPPED);
+		n_queue = (uint32_t)lab->n - 1 - n_mapped;
+		ASSERT_EQ(item->world, listed.items[0].world);
+		ASSERT_EQ(item->n_pes, (uint32_t)lab->n);
+		ASSERT_EQ(item->node_pe, (uint32_t)i);
+		world_lab_must(shmd_pe_info(world, i, &pe), "PE");
+		ASSERT_EQ(item->pid, (uint32_t)pe.pid);
+		ASSERT_EQ(item->n_mapped, n_mapped);
+		ASSERT_EQ(item->n_rc, strcmp(wish->rc_peers, "0") ? n_queue : 0);
+		ASSERT_EQ(item->n_dc, strcmp(wish->rc_peers, "0") ? 0 : n_queue);
+		ASSERT_EQ(item->heap_bytes, info.heap_bytes);
+		ASSERT_STREQ(item->reason, n_queue ? "a setting forbids mapped memory" : "");
+		ASSERT_EQ(item->nics[0] != 0, n_queue > 0);
+	}
+}
+
+/* At the start, and with a heap that has grown. */
+static int is_listed(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = open_with(lab, pe, arg);
+	void *much;
+
+	world_lab_must(shmd_barrier_all(world), "barrier");
+	if (pe == 0)
+		check_list(lab, world, arg);
+	world_lab_must(shmd_malloc(world, 256u << 20, 0, &much), "malloc");
+	world_lab_must(shmd_barrier_all(world), "barrier");
+	if (pe == 0)
+		check_list(lab, world, arg);
+	world_lab_must(shmd_barrier_all(world), "barrier");
+	world_lab_close(world);
+	return 0;
+}
+
+static void expect_listed(const struct wish *wish, int n)
+{
+	struct fixture_daemon daemon;
+	struct world_lab lab = {.n = n, .daemon = &daemon};
+	struct listed listed;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, n, is_listed, (void *)(uintptr_t)wish);
+	list_pes(&lab, &listed);
+	ASSERT_EQ(listed.n, 0);
+	fixture_daemon_stop(&daemon);
+}
+
+static uint32_t all_paths(int pe)
+{
+	(void)pe;
+	return SHMD_ALLOW_MAPPED | SHMD_ALLOW_QUEUE;
+}
+
+TEST_TIMEOUT(shmemd_lists_pes_with_their_paths_and_heap_until_they_end, 240)
+{
+	const struct wish mapped = {all_paths, "16"}, mixed = {some_mapped, "16"}, dc = {queues_only, "0"};
+
+	expect_listed(&mapped, 4);
+	expect_listed(&mixed, 4);
+	expect_listed(&dc, 3);
+	expect_listed(&mapped, 1);
 }
 
 TEST_TIMEOUT(a_world_without_a_path_between_two_pes_does_not_start, 120)

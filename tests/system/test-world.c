@@ -2,6 +2,9 @@
 /* Worlds on one node, with mapped memory: opening, starting, the heap, closing; many at once and one after the other. */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
+
+#include <shmemclient-admin.h>
 
 #include "libclient/runtime/bootstrap/bootstrap.h"
 #include "tests/lib/test.h"
@@ -272,12 +275,32 @@ TEST_TIMEOUT(a_hundred_worlds_follow_one_another, 240)
 	fixture_daemon_stop(&daemon);
 }
 
+static int count_own(void *arg, const struct shmd_pe_item *item)
+{
+	*(unsigned int *)arg += item->pid == (uint32_t)getpid();
+	return 0;
+}
+
+/* PEs that this process is, as shmemctl lists them. */
+static unsigned int n_listed(const struct world_lab *lab)
+{
+	struct shmd_client_attr attr = {.socket_path = lab->daemon->socket, .role = SHMD_ROLE_CONTROL};
+	struct shmd_client *control;
+	unsigned int n = 0;
+
+	world_lab_must(shmd_client_open(&attr, &control), "control");
+	world_lab_must(shmd_admin_pes(control, count_own, &n), "list");
+	shmd_client_close(control);
+	return n;
+}
+
 /* All of four PEs, the first three, the last two: each with memory of its own. */
 static int opens_three_at_once(const struct world_lab *lab, int pe, void *arg)
 {
 	static const int first[] = {0, 0, 2}, size[] = {4, 3, 2};
 	struct shmd_uid *uids = arg;
 	struct shmd_world *worlds[3] = {NULL};
+	unsigned int n_left = 0;
 	uint64_t *words[3];
 
 	for (int i = 0; i < 3; i++) {
@@ -289,6 +312,7 @@ static int opens_three_at_once(const struct world_lab *lab, int pe, void *arg)
 		mine.n = size[i];
 		worlds[i] = world_lab_open(&mine, pe - first[i]);
 		world_lab_must(shmd_calloc(worlds[i], 1, 8, 0, (void **)&words[i]), "calloc");
+		ASSERT_EQ(n_listed(lab), ++n_left);
 	}
 	for (int i = 0; i < 3; i++) {
 		if (!worlds[i])
@@ -298,8 +322,11 @@ static int opens_three_at_once(const struct world_lab *lab, int pe, void *arg)
 		world_lab_must(shmd_barrier_all(worlds[i]), "barrier");
 		ASSERT_EQ(*words[i], (uint64_t)(i + 1) * (uint64_t)size[i]);
 	}
-	for (int i = 2; i >= 0; i--)
+	for (int i = 2; i >= 0; i--) {
 		world_lab_must(shmd_world_close(worlds[i]), "close");
+		n_left -= worlds[i] != NULL;
+		ASSERT_EQ(n_listed(lab), n_left);
+	}
 	return 0;
 }
 

@@ -17,7 +17,8 @@ int hello_fill(struct world_hello *hello)
 	snprintf(hello->library, sizeof(hello->library), "%s", shmd_version());
 	if (gethostname(hello->host, sizeof(hello->host) - 1) < 0)
 		snprintf(hello->host, sizeof(hello->host), "?");
-	if (getrandom(hello->secret, sizeof(hello->secret), 0) != (ssize_t)sizeof(hello->secret))
+	if (getrandom(hello->secret, sizeof(hello->secret), 0) != (ssize_t)sizeof(hello->secret) ||
+	    getrandom(&hello->id, sizeof(hello->id), 0) != (ssize_t)sizeof(hello->id))
 		return shmd_error_set(-EIO, "the kernel gives no random numbers: %s", strerror(errno));
 	return 0;
 }

@@ -27,7 +27,7 @@ struct world_hello {
 	uint32_t reserved;
 	uint8_t secret[16]; /* of the world, by PE 0 */
 	char host[64];
-	uint8_t reserved1[8];
+	uint64_t id; /* of the world, by PE 0: random, and no secret */
 };
 
 /* error 0: the PE goes on. Otherwise the whole step fails on all PEs. */

@@ -24,6 +24,7 @@
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/exchange.h"
+#include "libclient/runtime/world/report.h"
 #include "libclient/runtime/world/world-heap.h"
 #include "libclient/runtime/world/world.h"
 #include "proto/base/overflow.h"
@@ -185,6 +186,8 @@ static int grow(struct job *job)
 	unlock_heap(job->world);
 	if (!r)
 		r = world_heap_grow(job->world, bytes);
+	if (!r)
+		world_report(job->world);
 	/* The chunk has used the room for metadata that the call needs. */
 	return r ? r : pass_records(job);
 }

@@ -263,6 +263,11 @@ int world_queues_mend(struct shmd_world *world)
 	return r;
 }
 
+bool world_queues_are_dc(const struct shmd_world *world)
+{
+	return world->queues && world->queues->is_dc;
+}
+
 void world_queues_close(struct shmd_world *world)
 {
 	struct world_queues *queues = world->queues;

@@ -30,6 +30,8 @@ void world_queues_deregister(struct shmd_world *world, uint32_t chunk);
 /* rkeys of all PEs for a chunk: world->outcomes[pe].value. */
 void world_queues_set_rkeys(struct shmd_world *world, uint32_t chunk);
 
+bool world_queues_are_dc(const struct shmd_world *world); /* false without queues */
+
 /* The context's ways and its memory for data that is not registered. */
 int world_queues_attach(struct shmd_world *world, struct shmd_ctx *ctx);
 void world_queues_detach(struct shmd_ctx *ctx);

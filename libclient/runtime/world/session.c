@@ -103,6 +103,16 @@ void session_put(struct session *session)
 	pthread_mutex_unlock(&lock);
 }
 
+bool session_is_shared(const struct session *session)
+{
+	bool is_shared;
+
+	pthread_mutex_lock(&lock);
+	is_shared = session->n_users > 1;
+	pthread_mutex_unlock(&lock);
+	return is_shared;
+}
+
 struct shmd_client *session_client(const struct session *session)
 {
 	return session->client;

@@ -9,6 +9,7 @@
 #ifndef SHMD_WORLD_SESSION_H
 #define SHMD_WORLD_SESSION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <shmemclient.h>
@@ -23,6 +24,7 @@ struct session;
  */
 int session_get(const char *path, uint64_t timeout_nsec, struct session **ret_session);
 void session_put(struct session *session); /* NULL is allowed */
+bool session_is_shared(const struct session *session); /* other worlds have it, too */
 struct shmd_client *session_client(const struct session *session);
 /* Opens it at the first call. */
 int session_nic(struct session *session, struct shmd_nic **ret_nic);

@@ -13,6 +13,7 @@
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/exchange.h"
 #include "libclient/runtime/world/queues.h"
+#include "libclient/runtime/world/report.h"
 #include "libclient/runtime/world/world-heap.h"
 #include "libclient/runtime/world/world-start.h"
 #include "libclient/runtime/world/world.h"
@@ -138,6 +139,7 @@ static int start(struct shmd_world *world)
 		return r;
 	}
 	__atomic_store_n(&world->is_started, 1, __ATOMIC_RELEASE);
+	world_report(world);
 	return 0;
 }
 
@@ -174,6 +176,8 @@ static void forget_paths(struct shmd_world *world)
 void world_stop(struct shmd_world *world, bool is_ours)
 {
 	__atomic_store_n(&world->is_started, 0, __ATOMIC_RELEASE);
+	if (is_ours)
+		world_retract(world);
 	world_ctx_drop(world);
 	world_teams_drop(world);
 	world_queues_close(world);

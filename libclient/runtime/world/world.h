@@ -8,7 +8,7 @@
  *	exchange.c	bytes and outcomes to all PEs		ctx.c		contexts
  *	queues.c	queue paths, keys of chunks		check.c		may a call go on
  *	watch.c		PEs that ended				info.c		what a program sees of it
- *	process.h	am I a forked child
+ *	process.h	am I a forked child			report.c	what shmemd lists of it
  *
  * Locks: `lock`, then `tables` or the heap's own. Device functions and the watch share the last line of dev
  * and pe.path with the rest, by atomics.
@@ -61,7 +61,7 @@ struct shmd_world {
 	struct world_card *cards;
 	struct world_peer *peers;
 	struct shmd_world_key key; /* of what its PEs publish */
-	bool is_watched;
+	bool is_watched, is_reported;
 
 	pthread_mutex_t lock; /* held by the start and collective calls on the heap, while they wait too */
 	pthread_mutex_t tables; /* teams, ids, meetings, contexts; held briefly */

@@ -87,6 +87,15 @@ static void fill_list(struct msg_list_rep *rep, const struct msg_list_req *req)
 						   .iova = 0x7f0000001000, .length_bytes = 4096,
 						   .reason = "no dmabuf"};
 		break;
+	case MSG_LIST_PES:
+		rep->pes = calloc(2, sizeof(*rep->pes));
+		rep->n_pes = 2;
+		rep->pes[0] = (struct msg_pe_item){.session = 5, .uid = 1000, .pid = 4242, .command = "ring", .nics = "soft0,soft1",
+						   .gpus = "0000:3b:00.0", .world = 0x00c0ffee12345678, .pe = 1, .n_pes = 5, .node_pe = 1,
+						   .heap_bytes = 64 << 20, .n_mapped = 1, .n_rc = 2, .n_dc = 1, .reason = "another user"};
+		rep->pes[1] = (struct msg_pe_item){.session = 6, .uid = 1000, .pid = 4243, .command = "ring", .world = 0x00c0ffee12345678,
+						   .n_pes = 5, .heap_bytes = 64 << 20, .n_mapped = 4};
+		break;
 	case MSG_LIST_NICS:
 		if (req->cursor == UNDRIVEN_PAGE) {
 			rep->undriven = calloc(1, sizeof(*rep->undriven));
@@ -247,6 +256,17 @@ TEST(json_of_mrs)
 		     "\"length_bytes\":4096,\"reason\":\"no dmabuf\"}],\"n_hidden_sessions\":3}\n");
 }
 
+TEST(json_of_pes)
+{
+	ASSERT_STREQ(printed("pes", true),
+		     "{\"schema_version\":1,\"pes\":[{\"world\":\"00c0ffee12345678\",\"pe\":1,\"n_pes\":5,\"node\":0,\"node_pe\":1,"
+		     "\"session\":5,\"uid\":1000,\"pid\":4242,\"command\":\"ring\",\"nics\":\"soft0,soft1\",\"gpus\":\"0000:3b:00.0\","
+		     "\"heap_bytes\":67108864,\"n_mapped\":1,\"n_rc\":2,\"n_dc\":1,\"reason\":\"another user\"},"
+		     "{\"world\":\"00c0ffee12345678\",\"pe\":0,\"n_pes\":5,\"node\":0,\"node_pe\":0,"
+		     "\"session\":6,\"uid\":1000,\"pid\":4243,\"command\":\"ring\",\"nics\":\"\",\"gpus\":\"\","
+		     "\"heap_bytes\":67108864,\"n_mapped\":4,\"n_rc\":0,\"n_dc\":0,\"reason\":\"\"}],\"n_hidden_sessions\":3}\n");
+}
+
 TEST(json_of_nics)
 {
 	ASSERT_STREQ(printed("nics", true), "{\"schema_version\":1,\"nics\":[" NIC "],\"undriven\":[" UNDRIVEN "],\"settings_warning\":\"nics-include names sotf0\"}\n");
@@ -273,6 +293,7 @@ TEST(empty_lists_are_arrays_in_json_and_sentences_in_text)
 	ASSERT_STREQ(printed("sessions", false), "no sessions\n");
 	ASSERT_STREQ(printed("qps", false), "no QPs\n");
 	ASSERT_STREQ(printed("mrs", false), "no memory regions\n");
+	ASSERT_STREQ(printed("pes", false), "no PEs\n");
 	ASSERT_STREQ(printed("nics", false), "no NICs\nwarning: nics-include names sotf0\n");
 	n_hidden = 1;
 	ASSERT_STREQ(printed("sessions", false), "no sessions\n1 session of other users is hidden; root and the user of shmemd see all\n");
@@ -302,6 +323,15 @@ TEST(table_of_mrs)
 	ASSERT_STREQ(printed("mrs", false),
 		     "SESSION  NIC    MR  KIND   ACCESS              IOVA     SIZE  REASON\n"
 		     "      5  soft0   1  memfd  lw,rw,rr  0x7f0000001000  4.0 KiB  no dmabuf\n"
+		     "3 sessions of other users are hidden; root and the user of shmemd see all\n");
+}
+
+TEST(table_of_pes_has_them_by_world_and_number)
+{
+	ASSERT_STREQ(printed("pes", false),
+		     "WORLD         PE  NODE  SESSION   UID   PID  COMMAND  GPUS          NICS             HEAP  PATHS                 REASON\n"
+		     "00c0ffee  0 of 5     0        6  1000  4243  ring     -             -            64.0 MiB  4 mapped              -\n"
+		     "00c0ffee  1 of 5     0        5  1000  4242  ring     0000:3b:00.0  soft0,soft1  64.0 MiB  1 mapped, 2 RC, 1 DC  another user\n"
 		     "3 sessions of other users are hidden; root and the user of shmemd see all\n");
 }
 

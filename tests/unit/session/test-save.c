@@ -25,7 +25,8 @@ static void reg_peermem(struct pair *pair)
 
 struct view {
 	struct msg_session_item session;
-	unsigned int n_qps, n_mrs;
+	unsigned int n_qps, n_mrs, n_pes;
+	struct msg_pe_item pes[4];
 	struct msg_qp_item qps[16];
 	struct msg_mr_item mrs[16];
 	struct quota_amount total;
@@ -56,6 +57,11 @@ static void look(struct save_scene *s, struct view *view)
 	if (view->n_mrs > 0)
 		memcpy(view->mrs, rep.list_rep.mrs, view->n_mrs * sizeof(view->mrs[0]));
 	msg_deinit(&rep);
+	save_scene_list(&admin, MSG_LIST_PES, &rep);
+	view->n_pes = rep.list_rep.n_pes;
+	if (view->n_pes > 0)
+		memcpy(view->pes, rep.list_rep.pes, view->n_pes * sizeof(view->pes[0]));
+	msg_deinit(&rep);
 	pair_deinit(&admin);
 	for (int i = 0; i < 2; i++) {
 		view->n_nic_sessions[i] = s->k.lab.registry.nics[i].n_sessions;
@@ -68,6 +74,8 @@ static void assert_same(const struct view *a, const struct view *b)
 	ASSERT_EQ(memcmp(&a->session, &b->session, sizeof(a->session)), 0);
 	ASSERT_EQ(a->n_qps, b->n_qps);
 	ASSERT_EQ(a->n_mrs, b->n_mrs);
+	ASSERT_EQ(a->n_pes, b->n_pes);
+	ASSERT_EQ(memcmp(a->pes, b->pes, sizeof(a->pes)), 0);
 	ASSERT_EQ(memcmp(a->qps, b->qps, sizeof(a->qps)), 0);
 	ASSERT_EQ(memcmp(a->mrs, b->mrs, sizeof(a->mrs)), 0);
 	ASSERT_EQ(memcmp(&a->total, &b->total, sizeof(a->total)), 0);
@@ -94,6 +102,43 @@ TEST(region_that_a_client_made_and_its_reason_go_on)
 	ASSERT_EQ(before.n_mrs, 1);
 	ASSERT_EQ(before.mrs[0].kind, MSG_MEM_PEERMEM);
 	ASSERT_STREQ(before.mrs[0].reason, "no dmabuf");
+	save_scene_restart(&s);
+	save_scene_adopt(&s);
+	look(&s, &after);
+	assert_same(&before, &after);
+	save_scene_deinit(&s);
+}
+
+static void report_pe(struct save_scene *s, uint64_t world, bool ends)
+{
+	struct msg req, rep;
+
+	msg_init(&req, MSG_PE_REPORT_REQ, 0);
+	req.pe_report_req = (struct msg_pe_report_req){.world = world, .pe = 2, .ends = ends, .n_pes = 8, .node = 1, .node_pe = 1,
+						       .heap_bytes = 4096, .n_mapped = 3, .n_rc = 2, .n_dc = 1, .reason = "another node"};
+	raw_expect(&s->a.raw, &req, NULL, 0, MSG_OK_REP, &rep);
+}
+
+TEST(pes_that_a_client_reported_go_on_and_those_that_ended_do_not)
+{
+	struct view before, after;
+	struct save_scene s;
+
+	save_scene_init(&s, 100);
+	for (uint64_t world = 1; world <= 3; world++)
+		report_pe(&s, world, false);
+	report_pe(&s, 2, true);
+	look(&s, &before);
+	ASSERT_EQ(before.n_pes, 2);
+	ASSERT_EQ(before.pes[1].world, 3);
+	ASSERT_STREQ(before.pes[1].reason, "another node");
+	save_scene_restart(&s);
+	save_scene_adopt(&s);
+	look(&s, &after);
+	assert_same(&before, &after);
+	report_pe(&s, 3, true);
+	look(&s, &before);
+	ASSERT_EQ(before.n_pes, 1);
 	save_scene_restart(&s);
 	save_scene_adopt(&s);
 	look(&s, &after);

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The report of this PE to shmemd, for its list of PEs. */
+#ifndef SHMD_WORLD_REPORT_H
+#define SHMD_WORLD_REPORT_H
+
+#include <shmd.h>
+
+/* A started world, as it is now. */
+void world_report(struct shmd_world *world);
+/* Nothing where nothing was reported. */
+void world_retract(struct shmd_world *world);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PEs that clients report, in the list of PEs; and what of it is refused. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/framing.h"
+#include "tests/lib/test.h"
+#include "tests/unit/session/lab.h"
+
+struct scene {
+	struct lab lab;
+	struct pair a, b;
+};
+
+static void scene_init(struct scene *s)
+{
+	lab_init(&s->lab, 100);
+	pair_init_hello(&s->a, &s->lab, MSG_ROLE_CLIENT);
+	pair_init_hello(&s->b, &s->lab, MSG_ROLE_CLIENT);
+}
+
+static void scene_deinit(struct scene *s)
+{
+	pair_deinit(&s->b);
+	pair_deinit(&s->a);
+	lab_assert_empty(&s->lab);
+	lab_deinit(&s->lab);
+}
+
+/* PE `pe` of four, of which two are mapped and one is reached by RC. */
+static void fill(struct msg *req, uint64_t world, uint32_t pe)
+{
+	msg_init(req, MSG_PE_REPORT_REQ, 0);
+	req->pe_report_req = (struct msg_pe_report_req){.world = world, .pe = pe, .n_pes = 4, .node = 1, .node_pe = 2,
+							.heap_bytes = 1 << 20, .n_mapped = 2, .n_rc = 1, .reason = "another user"};
+}
+
+static void send_ok(struct pair *pair, struct msg *req)
+{
+	struct msg rep;
+
+	raw_expect(&pair->raw, req, NULL, 0, MSG_OK_REP, &rep);
+	msg_deinit(&rep);
+}
+
+static void report(struct pair *pair, uint64_t world, uint32_t pe)
+{
+	struct msg req;
+
+	fill(&req, world, pe);
+	send_ok(pair, &req);
+}
+
+/* The page of the list that the caller gets at this cursor; the items are the caller's to free. */
+static struct msg_list_rep list(struct pair *pair, uint64_t cursor)
+{
+	struct msg req, rep;
+
+	msg_init(&req, MSG_LIST_REQ, 0);
+	req.list_req.what = MSG_LIST_PES;
+	req.list_req.cursor = cursor;
+	raw_expect(&pair->raw, &req, NULL, 0, MSG_LIST_REP, &rep);
+	return rep.list_rep;
+}
+
+static unsigned int count(struct pair *pair)
+{
+	struct msg_list_rep page = list(pair, 0);
+
+	free(page.pes);
+	return page.n_pes;
+}
+
+TEST(reports_stand_in_the_list_with_what_the_daemon_knows_of_the_session)
+{
+	struct msg_list_rep page;
+	struct scene s;
+
+	scene_init(&s);
+	raw_open_nic(&s.a.raw, "fake0");
+	report(&s.a, 0xabcdefull << 32, 3);
+	page = list(&s.b, 0);
+	ASSERT_EQ(page.n_pes, 1);
+	ASSERT_EQ(page.next_cursor, 0);
+	ASSERT_EQ(page.pes[0].session, s.a.session->id);
+	ASSERT_EQ(page.pes[0].pid, s.a.session->identity.pid);
+	ASSERT_EQ(page.pes[0].uid, s.a.session->identity.uid);
+	ASSERT_STREQ(page.pes[0].nics, "fake0");
+	ASSERT_EQ(page.pes[0].world, 0xabcdefull << 32);
+	ASSERT_EQ(page.pes[0].pe, 3);
+	ASSERT_EQ(page.pes[0].n_pes, 4);
+	ASSERT_EQ(page.pes[0].node, 1);
+	ASSERT_EQ(page.pes[0].node_pe, 2);
+	ASSERT_EQ(page.pes[0].heap_bytes, 1 << 20);
+	ASSERT_EQ(page.pes[0].n_mapped, 2);
+	ASSERT_EQ(page.pes[0].n_rc, 1);
+	ASSERT_EQ(page.pes[0].n_dc, 0);
+	ASSERT_STREQ(page.pes[0].reason, "another user");
+	free(page.pes);
+	scene_deinit(&s);
+}
+
+TEST(report_replaces_the_one_of_the_same_world_and_pe_and_ends_on_request)
+{
+	struct msg_list_rep page;
+	struct scene s;
+	struct msg req;
+
+	scene_init(&s);
+	report(&s.a, 7, 1);
+	report(&s.a, 7, 2);
+	report(&s.b, 7, 1);
+	fill(&req, 7, 1);
+	req.pe_report_req.heap_bytes = 5;
+	send_ok(&s.a, &req);
+	page = list(&s.a, 0);
+	ASSERT_EQ(page.n_pes, 3);
+	ASSERT_EQ(page.pes[0].heap_bytes, 5);
+	free(page.pes);
+	msg_init(&req, MSG_PE_REPORT_REQ, 0);
+	req.pe_report_req = (struct msg_pe_report_req){.world = 7, .pe = 1, .ends = true};
+	send_ok(&s.a, &req);
+	raw_expect_error(&s.a.raw, &req, NULL, 0, SHMD_STATUS_NOT_FOUND);
+	page = list(&s.a, 0);
+	ASSERT_EQ(page.n_pes, 2);
+	ASSERT_EQ(page.pes[0].pe, 2);
+	ASSERT_EQ(page.pes[1].session, s.b.session->id);
+	free(page.pes);
+	scene_deinit(&s);
+}
+
+TEST(reports_go_with_their_session)
+{
+	struct scene s;
+
+	scene_init(&s);
+	report(&s.a, 7, 1);
+	report(&s.b, 7, 2);
+	ASSERT_EQ(count(&s.b), 2);
+	pair_deinit(&s.a);
+	ASSERT_EQ(count(&s.b), 1);
+	pair_init_hello(&s.a, &s.lab, MSG_ROLE_CLIENT);
+	scene_deinit(&s);
+}
+
+TEST(numbers_that_do_not_fit_the_world_are_refused_and_change_nothing)
+{
+	static const struct msg_pe_report_req wrong[] = {
+		{.pe = 0, .n_pes = 0},
+		{.pe = 4, .n_pes = 4},
+		{.n_pes = 4, .node = 4},
+		{.n_pes = 4, .node_pe = 4},
+		{.n_pes = 4, .n_mapped = 4},
+		{.n_pes = 4, .n_mapped = 1, .n_rc = 1, .n_dc = 2},
+		{.n_pes = 4, .n_mapped = 0x80000000u, .n_rc = 0x80000000u},
+		{.n_pes = 0x80000000u},
+	};
+	struct scene s;
+	struct msg req;
+
+	scene_init(&s);
+	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		msg_init(&req, MSG_PE_REPORT_REQ, 0);
+		req.pe_report_req = wrong[i];
+		raw_expect_error(&s.a.raw, &req, NULL, 0, SHMD_STATUS_INVALID);
+	}
+	ASSERT_EQ(count(&s.a), 0);
+	scene_deinit(&s);
+}
+
+TEST(session_has_a_bounded_number_of_reports)
+{
+	struct scene s;
+	struct msg req;
+
+	scene_init(&s);
+	for (uint32_t i = 0; i < SESSION_MAX_PES; i++)
+		report(&s.a, i, 1);
+	fill(&req, SESSION_MAX_PES, 1);
+	raw_expect_error(&s.a.raw, &req, NULL, 0, SHMD_STATUS_QUOTA_PUBLISHED);
+	/* A report that is there may still change. */
+	report(&s.a, SESSION_MAX_PES - 1, 1);
+	req.pe_report_req = (struct msg_pe_report_req){.world = 9, .pe = 1, .ends = true};
+	send_ok(&s.a, &req);
+	report(&s.a, SESSION_MAX_PES, 1);
+	scene_deinit(&s);
+}
+
+TEST(list_that_is_longer_than_a_page_goes_on_behind_it)
+{
+	struct msg_list_rep first, second;
+	struct scene s;
+
+	scene_init(&s);
+	for (uint32_t i = 0; i < MSG_MAX_PE_ITEMS - 1; i++)
+		report(&s.a, i, 1);
+	for (uint32_t i = 0; i < 3; i++)
+		report(&s.b, 100 + i, 1);
+	first = list(&s.a, 0);
+	ASSERT_EQ(first.n_pes, MSG_MAX_PE_ITEMS);
+	ASSERT_GT(first.next_cursor, 0);
+	second = list(&s.a, first.next_cursor);
+	ASSERT_EQ(second.n_pes, 2);
+	ASSERT_EQ(second.next_cursor, 0);
+	ASSERT_EQ(second.pes[0].world, 101);
+	ASSERT_EQ(second.pes[1].world, 102);
+	free(first.pes);
+	free(second.pes);
+	scene_deinit(&s);
+}
+
+TEST(users_see_their_own_pes_alone)
+{
+	struct scene s;
+
+	scene_init(&s);
+	pair_make_ordinary(&s.b, 4711);
+	report(&s.a, 7, 1);
+	report(&s.b, 7, 2);
+	report(&s.b, 7, 3);
+	ASSERT_EQ(count(&s.a), 3);
+	ASSERT_EQ(count(&s.b), 2);
+	scene_deinit(&s);
+}
+
+TEST(fullest_page_fits_a_packet)
+{
+	static uint8_t packet[FRAMING_MAX_PACKET_BYTES];
+	static struct msg_pe_item pes[MSG_MAX_PE_ITEMS];
+	struct msg rep;
+
+	msg_init(&rep, MSG_LIST_REP, 1);
+	rep.list_rep.next_cursor = UINT64_MAX;
+	rep.list_rep.n_pes = MSG_MAX_PE_ITEMS;
+	rep.list_rep.pes = pes;
+	for (unsigned int i = 0; i < MSG_MAX_PE_ITEMS; i++) {
+		memset(&pes[i], 0xff, sizeof(pes[i]));
+		memset(pes[i].command, 'x', sizeof(pes[i].command));
+		memset(pes[i].nics, 'x', sizeof(pes[i].nics));
+		memset(pes[i].gpus, 'x', sizeof(pes[i].gpus));
+		memset(pes[i].reason, 'x', sizeof(pes[i].reason));
+		pes[i].command[sizeof(pes[i].command) - 1] = pes[i].nics[sizeof(pes[i].nics) - 1] = 0;
+		pes[i].gpus[sizeof(pes[i].gpus) - 1] = pes[i].reason[sizeof(pes[i].reason) - 1] = 0;
+	}
+	ASSERT_GT(msg_encode(&rep, packet, sizeof(packet)), 40000);
+}
