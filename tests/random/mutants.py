@@ -75,7 +75,7 @@ MUTANTS = [
      'memset(world_heap_at(&world->pes[world->rank], team->dev.scratch_offset), 0, SHMD_DEV_TEAM_SCRATCH_BYTES);', '', 'mapped'),
     ('context-numbers-pes-as-the-world', RUNTIME + 'world/ctx.c', 'team == world->builtin[WORLD_TEAM_ALL] ? 0 : (uintptr_t)&team->dev;', '0;', 'mapped'),
     ('end-of-a-context-completes-nothing', RUNTIME + 'world/ctx.c',
-     'r = world_status_error(ctx->world, shmd_dev_quiet(&ctx->dev), "completing the operations of a context", -1);', '', 'slow_rc'),
+     'r = ctx_status_error(ctx, shmd_dev_quiet(&ctx->dev), "completing the operations of a context", -1);', '', 'slow_rc'),
     ('keys-of-a-chunk-in-the-wrong-row', RUNTIME + 'world/queues.c', 'rkeys[chunk * (uint32_t)world->size + (uint32_t)i]',
      'rkeys[(chunk & ~1u) * (uint32_t)world->size + (uint32_t)i]', 'rc'),
 ]
