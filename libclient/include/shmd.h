@@ -137,14 +137,15 @@ struct shmd_pe_info {
 };
 SHMD_EXPORT int shmd_pe_info(const struct shmd_world *world, int pe, struct shmd_pe_info *ret_info);
 /*
- * shmd_world_forgive - go on without the PEs that have ended so far
+ * shmd_world_forgive - go on after a failure: without the PEs that have ended so far, and with queues that failed made anew
  *
- * Until then their end ends every wait for memory and every collective call with -EHOSTDOWN. Operations to them keep failing. By DC, PEs share
- * queues, and a request to a PE that has ended may break one, so that operations to other PEs fail with -EHOSTDOWN or -EIO: it works
- * again afterwards, and operations that failed are not repeated.
+ * Until then the end of a PE ends every wait for memory and every collective call with -EHOSTDOWN. Operations to it keep failing.
+ * Until then, too, a queue that failed fails every operation: those to its PE, and by DC, where PEs share senders, also those to others. A
+ * PE whose RC QP failed is reached by DC from then on; the PE at its other end calls this as well. Operations under way on such a queue
+ * are lost.
  *
- * Threads	where the world goes by DC, no operation on its contexts is under way
- * Errors	those of shmd_queues_connect()
+ * Threads	no thread posts on this world meanwhile
+ * Errors	those of shmd_queues_create(): queues stay failed; the call may be repeated
  */
 SHMD_EXPORT int shmd_world_forgive(struct shmd_world *world);
 
@@ -198,7 +199,11 @@ SHMD_EXPORT struct shmd_ctx *shmd_world_ctx(struct shmd_world *world);
 /*
  * shmd_ctx_create - a context on a team: PEs are numbered as in it
  *
- * Local. Contexts of a world share its queues: a quiet of one waits for operations of the others, too. A context ends before its team.
+ * Local. Its operations have an order of their own, and its quiet waits for no other context: on the path queue it has DC senders of its
+ * own ($SHMD_CTX_DCIS). It shares the queues of the world, and then a quiet waits for all who do, if that setting is 0 or the NIC of a PE
+ * has no dynamic connections. A context ends before its team.
+ *
+ * Errors	-EDQUOT, -ENOSPC there is no room for its queues; those of shmd_queues_create()
  */
 SHMD_EXPORT int shmd_ctx_create(struct shmd_team *team, const struct shmd_ctx_attr *attr, struct shmd_ctx **ret_ctx);
 /* Waits until its operations are complete, and frees it, on failure too. NULL is allowed. */

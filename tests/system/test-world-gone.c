@@ -61,10 +61,10 @@ static int syncs_until_one_ends(const struct world_lab *lab, int pe, void *arg)
 
 static unsigned int n_sessions(struct shmd_client *control)
 {
-	int n = shmd_admin_sessions(control, NULL, 0);
+	struct shmd_daemon_status status;
 
-	ASSERT_GE(n, 0);
-	return (unsigned int)n;
+	ASSERT_OK(shmd_admin_status(control, &status));
+	return status.n_sessions;
 }
 
 static void assert_nothing_left(const struct fixture_daemon *daemon)

@@ -30,5 +30,5 @@ int rma_fail(const struct shmd_ctx *ctx, int status, const char *what, int pe)
 		return fail_argument(ctx, what, pe);
 	if (pe >= 0 && ctx->team)
 		pe = shmd_dev_team_translate(&ctx->team->dev, (uint32_t)pe, NULL);
-	return world_status_error(ctx->world, status, what, pe);
+	return ctx_status_error(ctx, status, what, pe);
 }

@@ -79,6 +79,8 @@ const struct runtime_row runtime_rows[] = {
 	 .text = "Up to this number of peers on the path queue, each has an RC QP. With more, all go by DC. 0 is always DC."},
 	{"SHMD_DCIS", RUNTIME_TYPE_COUNT, FIELD(dcis), .def = "4", .min = 1, .max = 256,
 	 .text = "DC senders of each world."},
+	{"SHMD_CTX_DCIS", RUNTIME_TYPE_COUNT, FIELD(ctx_dcis), .def = "1", .min = 0, .max = 64,
+	 .text = "DC senders of each context that a program makes. 0: contexts share the queues of their world."},
 	{"SHMD_QUEUE_DEPTH", RUNTIME_TYPE_POWER, FIELD(queue_depth), .def = "256", .min = 16, .max = 32768,
 	 .text = "Entries (WQEBBs of 64 bytes) of each send queue, a power of two.",
 	 .aliases = {{"NVSHMEM_QP_DEPTH", alias_depth, "rounded up to a power of two"}}},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Contexts. On mapped memory nothing of a context is left to wait for, so there it is a number, a team and a time limit; where the world has
- * queues it also has their ways and memory for data that is not registered.
+ * queues it also has ways by them, its own or the world's, and memory for data that is not registered.
  *
  * The list of a world's contexts is under its lock of tables; all else of a context is constant.
  */
@@ -26,7 +26,7 @@ static void ctx_free(struct shmd_ctx *ctx)
 	free(ctx);
 }
 
-static int ctx_new(struct shmd_team *team, const struct shmd_ctx_attr *attr, struct shmd_ctx **ret_ctx)
+static int ctx_new(struct shmd_team *team, const struct shmd_ctx_attr *attr, uint32_t id, struct shmd_ctx **ret_ctx)
 {
 	struct shmd_world *world = team->world;
 	struct shmd_ctx *ctx = NULL;
@@ -42,7 +42,8 @@ static int ctx_new(struct shmd_team *team, const struct shmd_ctx_attr *attr, str
 	ctx->dev.team_addr = team == world->builtin[WORLD_TEAM_ALL] ? 0 : (uintptr_t)&team->dev;
 	ctx->dev.timeout_nsec = attr->timeout_nsec ? attr->timeout_nsec : world->dev->timeout_nsec;
 	ctx->dev.sharing = attr->flags & (SHMD_CTX_PRIVATE | SHMD_CTX_SERIALIZED) ? SHMD_SHARING_EXCLUSIVE : SHMD_SHARING_GPU;
-	r = world_queues_attach(world, ctx);
+	ctx->dev.id = id;
+	r = world_queues_attach(world, ctx, id != 0);
 	if (r < 0) {
 		ctx_free(ctx);
 		return r;
@@ -71,14 +72,15 @@ int world_ctx_make(struct shmd_world *world)
 {
 	static const struct shmd_ctx_attr defaults;
 
-	return ctx_new(world->builtin[WORLD_TEAM_ALL], &defaults, &world->ctx);
+	return ctx_new(world->builtin[WORLD_TEAM_ALL], &defaults, 0, &world->ctx);
 }
 
 void world_ctx_settle(struct shmd_world *world)
 {
-	/* Contexts share the queues of the world, so one quiet is that of all. */
-	if (world->ctx)
-		(void)shmd_dev_quiet(&world->ctx->dev);
+	pthread_mutex_lock(&world->tables);
+	for (struct shmd_ctx *ctx = world->ctx; ctx; ctx = ctx->next)
+		(void)shmd_dev_quiet(&ctx->dev);
+	pthread_mutex_unlock(&world->tables);
 }
 
 void world_ctx_drop(struct shmd_world *world)
@@ -102,10 +104,9 @@ int shmd_ctx_create(struct shmd_team *team, const struct shmd_ctx_attr *attr, st
 	attr = attr ? attr : &defaults;
 	if (!ret_ctx || (attr->flags & ~(SHMD_CTX_PRIVATE | SHMD_CTX_SERIALIZED)))
 		return shmd_error_set(-EINVAL, "ret_ctx is NULL, or flags has unknown bits: 0x%x", attr->flags);
-	r = ctx_new(team, attr, ret_ctx);
+	r = ctx_new(team, attr, __atomic_add_fetch(&n_made, 1, __ATOMIC_RELAXED), ret_ctx);
 	if (r < 0)
 		return r;
-	(*ret_ctx)->dev.id = __atomic_add_fetch(&n_made, 1, __ATOMIC_RELAXED);
 	pthread_mutex_lock(&team->world->tables);
 	link_ctx(team->world, *ret_ctx);
 	pthread_mutex_unlock(&team->world->tables);
@@ -131,7 +132,7 @@ int shmd_ctx_destroy(struct shmd_ctx *ctx)
 		return r;
 	if (ctx == ctx->world->ctx)
 		return shmd_error_set(-EINVAL, "the default context ends with its world");
-	r = world_status_error(ctx->world, shmd_dev_quiet(&ctx->dev), "completing the operations of a context", -1);
+	r = ctx_status_error(ctx, shmd_dev_quiet(&ctx->dev), "completing the operations of a context", -1);
 	pthread_mutex_lock(&ctx->world->tables);
 	unlink_ctx(ctx);
 	pthread_mutex_unlock(&ctx->world->tables);

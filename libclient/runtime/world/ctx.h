@@ -11,6 +11,9 @@ struct shmd_ctx {
 	struct shmd_team *team;
 	struct shmd_mem *bounce; /* for data that is not registered; NULL: the world has no queues */
 	struct shmd_mr *bounce_mr;
+	struct shmd_queues *own; /* queues of its own; NULL: it shares those of the world, or there are none */
+	struct shmd_dev_pe_way *ways; /* of `own`, by PE */
+	uint64_t *qp_addrs; /* of `own` */
 	struct shmd_ctx *prev, *next; /* of the world */
 };
 

@@ -11,11 +11,13 @@
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/exchange.h"
+#include "libclient/runtime/world/mend.h"
 #include "libclient/runtime/world/world-heap.h"
 #include "libclient/runtime/world/world.h"
 
-int world_status_error(const struct shmd_world *world, int status, const char *what, int pe)
+int ctx_status_error(const struct shmd_ctx *ctx, int status, const char *what, int pe)
 {
+	const struct shmd_world *world = ctx->world;
 	char text[PE_TEXT_BYTES] = "the world";
 
 	if (pe >= 0)
@@ -36,13 +38,17 @@ int world_status_error(const struct shmd_world *world, int status, const char *w
 	case SHMD_DEV_NO_PATH:
 		return shmd_error_set(-ENOTCONN, "%s: no path leads to %s", what, text);
 	case SHMD_DEV_CQE_ERROR:
-		shmd_error_set(-EIO, "%s, %s: a request failed at the NIC", what, text);
-		return world->shares_queues ? world_blame(world, -EIO) : -EIO;
+		return world_queue_error(ctx, what, pe);
 	case SHMD_DEV_UNSUPPORTED:
 		return shmd_error_set(-EOPNOTSUPP, "%s, %s: the NIC has no such operation", what, text);
 	default:
 		return shmd_error_set(-EINVAL, "%s: an argument is out of range", what);
 	}
+}
+
+int world_status_error(const struct shmd_world *world, int status, const char *what, int pe)
+{
+	return ctx_status_error(world->ctx, status, what, pe);
 }
 
 static uint64_t slot_offset(uint64_t number)

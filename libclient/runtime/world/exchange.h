@@ -28,6 +28,8 @@ int world_agree(struct shmd_world *world, int error);
 int world_agree_on(struct shmd_world *world, int error, uint32_t value);
 
 /* A status of device functions as an errno, with a sentence. pe: of the world; -1: none in particular. */
+int ctx_status_error(const struct shmd_ctx *ctx, int status, const char *what, int pe);
+/* The same for the default context. */
 int world_status_error(const struct shmd_world *world, int status, const char *what, int pe);
 
 #endif

@@ -2,8 +2,6 @@
 /*
  * The steps of queues.h: NIC, QPs, addresses by the bootstrap, connecting, and an agreement before the first post, since a request to a QP
  * that is not connected is lost.
- *
- * Contexts of a world share its QPs, so a quiet of one context waits for operations of the others, too.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,27 +13,17 @@
 
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/exchange.h"
+#include "libclient/runtime/world/queues-private.h"
 #include "libclient/runtime/world/queues.h"
 #include "libclient/runtime/world/world.h"
 #include "proto/base/cleanup.h"
 
-#define N_KEYS (SHMD_DEV_HEAPS * SHMD_DEV_HEAP_CHUNKS)
 #define BOUNCE_BYTES 65536u
 
-struct world_queues {
-	struct shmd_nic *nic; /* of the session */
-	struct shmd_nic_info info;
-	int n_peers; /* with a way */
-	int *peers; /* ascending; room for all PEs */
-	bool is_dc;
-	struct shmd_queues *qps;
-	struct shmd_dct *dct;
-	struct shmd_dev_pe_way *ways; /* by PE */
-	uint64_t *qp_addrs;
-	unsigned int n_qps;
-	shmd_be32 lkeys[N_KEYS];
-	shmd_be32 *rkeys; /* [N_KEYS][n_pes] */
-	struct shmd_mr *mrs[N_KEYS];
+/* The addresses of a PE's queues. */
+struct way_card {
+	struct shmd_addr qp;
+	struct shmd_addr dct; /* bytes 0: it has none */
 };
 
 /* ---- the NIC */
@@ -48,10 +36,12 @@ static int open_nic(struct shmd_world *world)
 
 	if (!queues)
 		return shmd_error_set(-ENOMEM, "no memory for queues");
+	pthread_mutex_init(&queues->lock, NULL);
 	queues->peers = calloc(n, sizeof(*queues->peers));
+	queues->dct_addrs = calloc(n, sizeof(*queues->dct_addrs));
 	queues->ways = calloc(n, sizeof(*queues->ways));
-	queues->rkeys = calloc(n * N_KEYS, sizeof(*queues->rkeys));
-	if (!queues->peers || !queues->ways || !queues->rkeys)
+	queues->rkeys = calloc(n * WORLD_N_KEYS, sizeof(*queues->rkeys));
+	if (!queues->peers || !queues->dct_addrs || !queues->ways || !queues->rkeys)
 		return shmd_error_set(-ENOMEM, "no memory for the ways to %d PEs", world->size);
 	r = session_nic(world->session, &queues->nic);
 	return r ? r : shmd_nic_info(queues->nic, &queues->info);
@@ -89,13 +79,21 @@ static int agree_on_nics(struct shmd_world *world)
 
 /* ---- QPs */
 
+/* Contexts reach this PE by it, and so do PEs whose RC QP has failed; where the NIC has no such thing they share the QPs of the world. */
+static int create_target(struct world_queues *queues)
+{
+	int r = shmd_dct_create(queues->nic, 0, &queues->dct);
+
+	return r == -EOPNOTSUPP && !queues->is_dc ? 0 : r;
+}
+
 static int create(struct shmd_world *world)
 {
 	struct world_queues *queues = world->queues;
 	struct shmd_queues_attr attr = {
 		.n_qps = queues->is_dc ? (unsigned int)world->settings.dcis : (unsigned int)queues->n_peers,
 		.sq_wqebbs = (uint32_t)world->settings.queue_depth,
-		.sharing = world->settings.thread_level == RUNTIME_THREAD_MULTIPLE ? SHMD_SHARING_GPU : SHMD_SHARING_EXCLUSIVE,
+		.sharing = world_queues_sharing(world),
 		.qp_type = queues->is_dc ? SHMD_QP_TYPE_DCI : SHMD_QP_TYPE_RC,
 	};
 	int r;
@@ -104,8 +102,8 @@ static int create(struct shmd_world *world)
 	if (!attr.n_qps)
 		return 0;
 	r = shmd_queues_create(queues->nic, &attr, &queues->qps);
-	if (!r && queues->is_dc)
-		r = shmd_dct_create(queues->nic, 0, &queues->dct);
+	if (!r)
+		r = create_target(queues);
 	if (r < 0)
 		return r;
 	queues->n_qps = attr.n_qps;
@@ -117,35 +115,39 @@ static int create(struct shmd_world *world)
 	return 0;
 }
 
-static int exchange_rc(struct shmd_world *world, struct shmd_addr *to, struct shmd_addr *from)
+/* One for each PE, in its place. */
+static int fill_cards(const struct shmd_world *world, struct way_card *cards)
 {
 	struct world_queues *queues = world->queues;
-	int r = 0;
+	struct shmd_addr dct = {0};
+	int r = queues->dct ? shmd_dct_addr(queues->dct, &dct) : 0;
 
-	for (int i = 0; !r && i < queues->n_peers; i++)
-		r = shmd_queues_addr(queues->qps, (unsigned int)i, &to[queues->peers[i]]);
-	/* The addresses travel in any case: the others wait for them. */
-	if (r < 0)
-		(void)world->boot.ops->alltoall(&world->boot, to, from, sizeof(*to));
-	else
-		r = world->boot.ops->alltoall(&world->boot, to, from, sizeof(*to));
+	for (int i = 0; i < world->size; i++)
+		cards[i].dct = dct;
+	for (int i = 0; !r && !queues->is_dc && i < queues->n_peers; i++)
+		r = shmd_queues_addr(queues->qps, (unsigned int)i, &cards[queues->peers[i]].qp);
 	return r;
 }
 
-static int exchange_dc(struct shmd_world *world, struct shmd_addr *mine, struct shmd_addr *all)
+static int exchange_cards(struct shmd_world *world, struct way_card *mine, struct way_card *theirs)
 {
-	/* A PE that maps all others has no DCT, and nobody looks at its address. */
-	int r = world->queues->dct ? shmd_dct_addr(world->queues->dct, mine) : 0;
-	int s = world->boot.ops->allgather(&world->boot, mine, all, sizeof(*mine));
+	/* The addresses travel in any case: the others wait for them. A card by DC is the same for all. */
+	int r = fill_cards(world, mine), s;
 
+	if (world->queues->is_dc)
+		s = world->boot.ops->allgather(&world->boot, &mine[0], theirs, sizeof(*mine));
+	else
+		s = world->boot.ops->alltoall(&world->boot, mine, theirs, sizeof(*mine));
 	return r ? r : s;
 }
 
 /* Addresses of the PEs that have a way, in their order. */
-static void pack(const struct world_queues *queues, struct shmd_addr *addrs)
+static void pack(struct world_queues *queues, const struct way_card *cards, struct shmd_addr *qp_addrs)
 {
-	for (int i = 0; i < queues->n_peers; i++)
-		addrs[i] = addrs[queues->peers[i]];
+	for (int i = 0; i < queues->n_peers; i++) {
+		qp_addrs[i] = cards[queues->peers[i]].qp;
+		queues->dct_addrs[i] = cards[queues->peers[i]].dct;
+	}
 }
 
 static int connect_rc(struct shmd_world *world, const struct shmd_addr *addrs)
@@ -158,47 +160,42 @@ static int connect_rc(struct shmd_world *world, const struct shmd_addr *addrs)
 	return r;
 }
 
-static int connect_dc(struct shmd_world *world, const struct shmd_addr *addrs)
+static int connect_dc(struct shmd_world *world)
 {
 	struct world_queues *queues = world->queues;
-	unsigned int n = (unsigned int)queues->n_peers;
-	_cleanup_free_ struct shmd_dev_peer *peers = calloc(n ? n : 1, sizeof(*peers));
-	uint64_t table;
-	int r;
+	int r = world_queues_resolve(queues);
 
-	if (!peers)
-		return shmd_error_set(-ENOMEM, "no memory for %u peers", n);
-	r = shmd_peers_resolve(queues->nic, n, addrs, 0, peers, NULL);
 	if (!r)
-		r = shmd_queues_set_peers(queues->qps, n, peers);
+		r = shmd_queues_set_peers(queues->qps, (unsigned int)queues->n_peers, queues->targets);
 	if (!r)
 		r = shmd_queues_connect(queues->qps, 0, queues->n_qps, NULL, NULL, NULL);
+	if (!r)
+		world_ways_fill(queues, queues->ways, queues->qp_addrs, queues->n_qps);
+	return r;
+}
+
+static int exchange_and_connect(struct shmd_world *world, struct way_card *mine, struct way_card *theirs)
+{
+	struct world_queues *queues = world->queues;
+	_cleanup_free_ struct shmd_addr *addrs = calloc((size_t)world->size, sizeof(*addrs));
+	int r;
+
+	/* The others must not wait for the addresses of a PE that has none. */
+	r = world_agree(world, mine && theirs && addrs ? 0 : shmd_error_set(-ENOMEM, "no memory for the addresses of %d PEs", world->size));
+	if (!r)
+		r = exchange_cards(world, mine, theirs);
 	if (r < 0)
 		return r;
-	table = shmd_queues_dev_state(queues->qps)->peers_addr;
-	for (unsigned int i = 0; i < n; i++) {
-		queues->ways[queues->peers[i]].qp_addr = queues->qp_addrs[i % queues->n_qps];
-		queues->ways[queues->peers[i]].peer_addr = table + i * sizeof(struct shmd_dev_peer);
-	}
-	return 0;
+	pack(queues, theirs, addrs);
+	return queues->is_dc ? connect_dc(world) : connect_rc(world, addrs);
 }
 
 static int connect_all(struct shmd_world *world)
 {
-	struct world_queues *queues = world->queues;
-	_cleanup_free_ struct shmd_addr *mine = calloc((size_t)world->size, sizeof(*mine));
-	_cleanup_free_ struct shmd_addr *theirs = calloc((size_t)world->size, sizeof(*theirs));
-	int r = mine && theirs ? 0 : shmd_error_set(-ENOMEM, "no memory for the addresses of %d PEs", world->size);
+	_cleanup_free_ struct way_card *mine = calloc((size_t)world->size, sizeof(*mine));
+	_cleanup_free_ struct way_card *theirs = calloc((size_t)world->size, sizeof(*theirs));
 
-	/* The others must not wait for the addresses of a PE that has none. */
-	r = world_agree(world, r);
-	if (!r)
-		r = queues->is_dc ? exchange_dc(world, mine, theirs) : exchange_rc(world, mine, theirs);
-	if (!r) {
-		pack(queues, theirs);
-		r = queues->is_dc ? connect_dc(world, theirs) : connect_rc(world, theirs);
-	}
-	return world_agree(world, r);
+	return world_agree(world, exchange_and_connect(world, mine, theirs));
 }
 
 static uint32_t most_peers(const struct shmd_world *world)
@@ -239,28 +236,8 @@ int world_queues_open(struct shmd_world *world, uint32_t n_needed)
 		r = connect_all(world);
 	if (r < 0)
 		return r;
-	world->shares_queues = world->queues->is_dc;
 	show(world);
 	return 0;
-}
-
-static int mend_qp(struct shmd_queues *qps, unsigned int i)
-{
-	int r;
-
-	if (!shmd_dev_qp_error(shmd_queues_dev_qp(qps, i), NULL))
-		return 0;
-	r = shmd_queues_modify(qps, i, SHMD_QP_RST);
-	return r ? r : shmd_queues_connect(qps, i, 1, NULL, NULL, NULL);
-}
-
-int world_queues_mend(struct shmd_world *world)
-{
-	int r = 0;
-
-	for (unsigned int i = 0; world->shares_queues && !r && i < world->queues->n_qps; i++)
-		r = mend_qp(world->queues->qps, i);
-	return r;
 }
 
 bool world_queues_are_dc(const struct shmd_world *world)
@@ -276,20 +253,24 @@ void world_queues_close(struct shmd_world *world)
 		return;
 	if (queues->qps)
 		(void)shmd_queues_destroy(queues->qps);
+	if (queues->spare)
+		(void)shmd_queues_destroy(queues->spare);
 	if (queues->dct)
 		(void)shmd_dct_destroy(queues->dct);
-	for (uint32_t i = 0; i < N_KEYS; i++)
+	for (uint32_t i = 0; i < WORLD_N_KEYS; i++)
 		world_queues_deregister(world, i);
 	world->dev->n_rails = 0;
 	world->dev->flags &= ~SHMD_WORLD_ATOMICS_BY_QUEUE;
 	world->dev->lkeys_addr[0] = world->dev->rkeys_addr[0] = world->dev->health_addr = 0;
+	pthread_mutex_destroy(&queues->lock);
 	free(queues->peers);
+	free(queues->dct_addrs);
+	free(queues->targets);
 	free(queues->ways);
 	free(queues->qp_addrs);
 	free(queues->rkeys);
 	free(queues);
 	world->queues = NULL;
-	world->shares_queues = false;
 }
 
 /* ---- chunks */
@@ -326,7 +307,7 @@ void world_queues_set_rkeys(struct shmd_world *world, uint32_t chunk)
 
 /* ---- contexts */
 
-int world_queues_attach(struct shmd_world *world, struct shmd_ctx *ctx)
+int world_queues_attach(struct shmd_world *world, struct shmd_ctx *ctx, bool has_own)
 {
 	struct world_queues *queues = world->queues;
 	int r;
@@ -338,17 +319,20 @@ int world_queues_attach(struct shmd_world *world, struct shmd_ctx *ctx)
 		r = shmd_mr_reg_mem(queues->nic, ctx->bounce, SHMD_ACCESS_LOCAL_WRITE, &ctx->bounce_mr);
 	if (r < 0)
 		return r;
-	ctx->dev.ways_addr = (uintptr_t)queues->ways;
-	ctx->dev.qps_addr = (uintptr_t)queues->qp_addrs;
-	ctx->dev.n_qps = queues->n_qps;
 	ctx->dev.bounce_addr = ctx->dev.bounce_iova = (uintptr_t)shmd_mem_addr(ctx->bounce);
 	ctx->dev.bounce_bytes = BOUNCE_BYTES;
 	ctx->dev.bounce_lkey_be[0] = shmd_mr_lkey_be(ctx->bounce_mr);
+	if (has_own && world_queues_can_have_own(world))
+		return world_queues_make_own(world, ctx);
+	ctx->dev.ways_addr = (uintptr_t)queues->ways;
+	ctx->dev.qps_addr = (uintptr_t)queues->qp_addrs;
+	ctx->dev.n_qps = queues->n_qps;
 	return 0;
 }
 
 void world_queues_detach(struct shmd_ctx *ctx)
 {
+	world_queues_drop_own(ctx);
 	if (ctx->bounce_mr)
 		(void)shmd_mr_dereg(ctx->bounce_mr);
 	if (ctx->bounce)

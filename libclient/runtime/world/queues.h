@@ -3,10 +3,13 @@
  * Queue paths of a world: its QPs, their peers, registrations of chunks and their keys.
  *
  * A world whose PEs are all mapped has none of this, and opens no NIC. If two PEs of a world need a queue, every PE opens its NIC. RC QPs,
- * one for each peer, if no PE has more such peers than SHMD_RC_PEERS; else each PE has a few DCIs and one DCT.
+ * one for each peer, if no PE has more such peers than SHMD_RC_PEERS; else each PE has a few DCIs. A DCT of each PE
+ * serves the DCIs of others, also those of contexts.
  */
 #ifndef SHMD_WORLD_QUEUES_H
 #define SHMD_WORLD_QUEUES_H
+
+#include <stdbool.h>
 
 #include <shmd.h>
 
@@ -21,9 +24,6 @@ int world_queues_open(struct shmd_world *world, uint32_t n_needed);
 /* Not collective: no PE may post any more. */
 void world_queues_close(struct shmd_world *world);
 
-/* Makes queues that several PEs share and that are broken as new. No thread may use them meanwhile. */
-int world_queues_mend(struct shmd_world *world);
-
 /* Register this PE's part of a chunk with its NIC; *ret_rkey for the peers (0: the world has no queues). */
 int world_queues_register(struct shmd_world *world, uint32_t chunk, const struct shmd_mr_attr *attr, uint32_t *ret_rkey);
 void world_queues_deregister(struct shmd_world *world, uint32_t chunk);
@@ -32,8 +32,8 @@ void world_queues_set_rkeys(struct shmd_world *world, uint32_t chunk);
 
 bool world_queues_are_dc(const struct shmd_world *world); /* false without queues */
 
-/* The context's ways and its memory for data that is not registered. */
-int world_queues_attach(struct shmd_world *world, struct shmd_ctx *ctx);
+/* The context's ways and its memory for data that is not registered. has_own: with queues of its own, if they can be had. */
+int world_queues_attach(struct shmd_world *world, struct shmd_ctx *ctx, bool has_own);
 void world_queues_detach(struct shmd_ctx *ctx);
 
 #endif

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "libclient/runtime/settings/log.h"
-#include "libclient/runtime/world/queues.h"
+#include "libclient/runtime/world/mend.h"
 #include "libclient/runtime/world/world.h"
 
 static void mark_gone(struct shmd_world *world, int pe)
@@ -56,5 +56,5 @@ int shmd_world_forgive(struct shmd_world *world)
 	if (r < 0)
 		return r;
 	__atomic_store_n(&world->dev->n_gone_known, __atomic_load_n(&world->dev->n_gone, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
-	return world_queues_mend(world);
+	return __atomic_load_n(&world->is_started, __ATOMIC_ACQUIRE) ? world_queues_mend(world) : 0;
 }

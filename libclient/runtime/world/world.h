@@ -6,7 +6,8 @@
  *	start.c		the steps of the start			session.h	the process's session with shmemd
  *	heap-chunks.c	chunks: made, fetched, mapped		malloc.c	collective calls on the heap
  *	exchange.c	bytes and outcomes to all PEs		ctx.c		contexts
- *	queues.c	queue paths, keys of chunks		check.c		may a call go on
+ *	queues.c	queue paths, keys of chunks		own-queues.c	queues of contexts
+ *	mend.c		queues that failed			check.c		may a call go on
  *	watch.c		PEs that ended				info.c		what a program sees of it
  *	process.h	am I a forked child			report.c	what shmemd lists of it
  *
@@ -69,7 +70,6 @@ struct shmd_world {
 	int n_nodes; /* 0 before the start */
 	struct session *session;
 	struct world_queues *queues; /* NULL: all PEs are mapped */
-	bool shares_queues; /* by DC one leads to several PEs, and a request to one that has ended breaks it for all */
 	struct world_heap *heap;
 
 	struct shmd_dev_pe *pes;
