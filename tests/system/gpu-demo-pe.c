@@ -263,7 +263,7 @@ static bool phase_signal(struct pe *pe)
 
 static bool run_phases(struct pe *pe)
 {
-	static bool (*const phases[DEMO_N_PHASES])(struct pe * pe) = {
+	static bool (*const phases[])(struct pe * pe) = {
 		[DEMO_PUT] = phase_put,
 		[DEMO_GET] = phase_get,
 		[DEMO_ATOMIC] = phase_atomic,
@@ -271,7 +271,7 @@ static bool run_phases(struct pe *pe)
 	};
 	unsigned int i;
 
-	for (i = 0; i < DEMO_N_PHASES; i++) {
+	for (i = 0; i < sizeof(phases) / sizeof(phases[0]); i++) {
 		pe->base.phase = &pe->base.info->phases[i];
 		if (!phases[i](pe))
 			return false;
