@@ -540,14 +540,14 @@ static void show(const struct puppet *puppet, uint32_t step, uint64_t nonce, uin
 
 	meeting_entry_seal(&entry);
 	puppet->own->entries[step & 1] = entry;
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	shmdi_pes_flush();
 }
 
 static bool is_in(const struct puppet *puppet, uint32_t step, uint64_t view)
 {
 	struct meeting_entry entry = puppet->other->entries[step & 1];
 
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	shmdi_pes_flush();
 	return meeting_entry_is_whole(&entry) && entry.step == step && entry.view == view;
 }
 

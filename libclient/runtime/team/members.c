@@ -164,7 +164,7 @@ static void publish(struct meeting *m, struct team_offer offer)
 
 	meeting_entry_seal(&entry);
 	memcpy(&own_slot(m, m->my_slot)->entries[m->step & 1], &entry, sizeof(entry));
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	shmdi_pes_flush();
 }
 
 /* ---- looking at the others */
