@@ -344,8 +344,10 @@ def check_mpich(cases, lab, program):
 
 
 def main():
-    # A run under nohup passes on that this is ignored, and then it ends no PE.
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    # A run under nohup, or in the background of a script, passes on that these are ignored, and then they end no PE.
+    for signo in (signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(signo, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     cases, lab = Cases(), Lab(sys.argv[1], sys.argv[2])
     for check in (check_environment, check_bind, check_usage, check_output, check_files, check_backpressure, check_input, check_terminal,
                   check_signals, check_stop, check_failures, check_leftovers, check_pmi):

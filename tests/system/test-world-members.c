@@ -402,7 +402,6 @@ static void sync_patiently(struct shmd_world *world)
  */
 static int gives_up(const struct world_lab *lab, int pe, void *arg)
 {
-	struct world_lab mine = *lab;
 	struct shmd_world *world;
 	const int all[] = {2, 0, 1};
 	const struct shmd_team_members members = {.tag = 11, .pes = all, .n_pes = 3};
@@ -410,11 +409,11 @@ static int gives_up(const struct world_lab *lab, int pe, void *arg)
 	struct shmd_team *team;
 	unsigned int random = 5;
 
-	mine.attr.timeout_nsec = 20 * 1000 * 1000;
-	world = open_with(&mine, pe, arg);
+	world = open_with(lab, pe, arg);
 	shmd_ctx_dev(shmd_world_ctx(world))->timeout_nsec = UINT64_C(60) * 1000 * 1000 * 1000;
 	words = zeroed_words(world, 1);
 	ids = zeroed_words(world, 3);
+	set_limit(world, 20 * 1000 * 1000);
 	for (int round = 0; round < (test_is_full() ? 1000 : 150); round++) {
 		shmd_ctx_dev(shmd_world_ctx(world))->timeout_nsec = 20 * 1000 * 1000;
 		if (pe == 0)
