@@ -185,7 +185,7 @@ static int ask_locked(struct remote_host *host, const struct remote_request *req
 		      struct remote_packet *ret_answer)
 {
 	struct remote_channel *channel = &host->asks;
-	uint32_t seq;
+	uint32_t seq = 0;
 	int r = remote_host_is_dead(host) ? -ENODEV : take_owed(host, end, nsec);
 
 	if (r == 0)
