@@ -105,7 +105,8 @@ static void want_bytes(struct program *program, const uint8_t *from, uint32_t by
 		program->room_wanted = 2 * (program->room_wanted + bytes);
 		program->wanted = realloc(program->wanted, program->room_wanted);
 	}
-	memcpy(program->wanted + program->n_wanted, from, bytes);
+	if (bytes)
+		memcpy(program->wanted + program->n_wanted, from, bytes);
 	program->n_wanted += bytes;
 }
 
