@@ -101,8 +101,8 @@ static bool put(struct model *model, const struct step *step)
 
 static void want_bytes(struct program *program, const uint8_t *from, uint32_t bytes)
 {
-	if (program->n_wanted + bytes > program->room_wanted) {
-		program->room_wanted = 2 * (program->room_wanted + bytes);
+	if (program->n_wanted + bytes >= program->room_wanted) {
+		program->room_wanted = 2 * (program->room_wanted + bytes) + 64;
 		program->wanted = realloc(program->wanted, program->room_wanted);
 	}
 	if (bytes)

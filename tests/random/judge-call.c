@@ -78,8 +78,8 @@ static void want_prefix(struct model *model, struct step *step, uint32_t kept)
 
 	step->bytes = kept;
 	step->want_at = program->n_wanted;
-	if (program->n_wanted + kept * MAX_PES > program->room_wanted) {
-		program->room_wanted = 2 * (program->room_wanted + kept * MAX_PES);
+	if (program->n_wanted + kept * MAX_PES >= program->room_wanted) {
+		program->room_wanted = 2 * (program->room_wanted + kept * MAX_PES) + 64;
 		program->wanted = realloc(program->wanted, program->room_wanted);
 	}
 	for (int pe = 0; pe < program->n_pes; pe++, program->n_wanted += kept)
