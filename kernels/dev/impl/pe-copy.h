@@ -74,7 +74,7 @@ SHMDI_FN void shmdi_copy(void *dest, const void *source, uint64_t bytes, int sco
 	(void)scope;
 	if (shmdi_copy_is_word(dest, source, bytes))
 		shmdi_copy_word(dest, source, bytes);
-	else
+	else if (bytes) /* of nothing the source may be NULL */
 		__builtin_memcpy(dest, source, bytes);
 #endif
 }
