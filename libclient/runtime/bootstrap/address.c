@@ -15,6 +15,17 @@
 
 #include "libclient/runtime/bootstrap/own-fds.h"
 
+union address address_with_port(const union address *address, unsigned int port)
+{
+	union address with = *address;
+
+	if (with.any.sa_family == AF_INET6)
+		with.in6.sin6_port = htons((uint16_t)port);
+	else
+		with.in.sin_port = htons((uint16_t)port);
+	return with;
+}
+
 #define BACKLOG 4096
 
 bool interface_fits(const char *filter, const char *name)

@@ -17,6 +17,9 @@ bool interface_fits(const char *filter, const char *name);
  */
 int local_addresses(const char *filter, int family, union address *ret, unsigned int most);
 
+/* The same address with this port. */
+union address address_with_port(const union address *address, unsigned int port);
+
 /* Host name or number, into one address or several. Returns how many; -EHOSTUNREACH with a sentence. */
 int resolve_host(const char *host, uint16_t port, int family, union address *ret, unsigned int most);
 

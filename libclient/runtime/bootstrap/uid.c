@@ -29,17 +29,6 @@ uint16_t address_port(const union address *address)
 	return ntohs(address->any.sa_family == AF_INET6 ? address->in6.sin6_port : address->in.sin_port);
 }
 
-union address address_with_port(const union address *address, unsigned int port)
-{
-	union address with = *address;
-
-	if (with.any.sa_family == AF_INET6)
-		with.in6.sin6_port = htons((uint16_t)port);
-	else
-		with.in.sin_port = htons((uint16_t)port);
-	return with;
-}
-
 void uid_pack_address(const union address *address, uint8_t *bytes)
 {
 	memset(bytes, 0, UID_ADDRESS_BYTES);

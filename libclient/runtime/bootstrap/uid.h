@@ -52,6 +52,5 @@ void uid_pack_address(const union address *address, uint8_t *bytes);
 int uid_unpack_address(const uint8_t *bytes, uint16_t port, union address *ret);
 socklen_t address_bytes(const union address *address);
 uint16_t address_port(const union address *address);
-union address address_with_port(const union address *address, unsigned int port);
 
 #endif
