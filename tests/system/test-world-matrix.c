@@ -203,8 +203,11 @@ static void run_sizes(enum transport transport, const int *sizes)
 	struct fixture_daemon daemon;
 
 	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
-	for (unsigned int i = 0; sizes[i]; i++)
-		world_lab_run(&daemon, sizes[i], makes_all, &run);
+	for (unsigned int i = 0; sizes[i]; i++) {
+		/* A simulated NIC takes long to make the queues of 16 PEs. */
+		if (sizes[i] <= 8 || !world_lab_is_connectx() || test_is_full())
+			world_lab_run(&daemon, sizes[i], makes_all, &run);
+	}
 	fixture_daemon_stop(&daemon);
 }
 
