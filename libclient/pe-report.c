@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this process is in a world, for the daemon's lists. */
+/* Reports to the daemon which PE of which world this process is. The daemon lists it. */
 #include <limits.h>
 
 #include "libclient/request.h"

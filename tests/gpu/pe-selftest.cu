@@ -2,8 +2,8 @@
 /*
  * Self-test of <shmd/dev/pe.h> on a GPU, over mapped memory: each block of one launch is a PE with a world state, a context and a heap
  * of its own, and looks at every effect of its neighbour's calls. The heaps are in GPU memory, then in pinned memory of the host.
- * usage: gpu-pe-selftest [GPU [gpu-memory]]. Exit status: 0 good, 1 a check failed, 77 there is no GPU. With gpu-memory, memory of the
- * host is left out: compute-sanitizer's memcheck forbids atomics of system scope there, since the GPU has none with CPUs over PCIe.
+ * usage: gpu-pe-selftest [GPU [gpu-memory]]. It returns 0 if all checks passed, 1 if one failed, and 77 without a GPU. With gpu-memory it
+ * leaves out memory of the host: compute-sanitizer's memcheck refuses system-scope atomics there, because PCIe carries none to CPUs.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -78,7 +78,7 @@ static void expect_apart(struct shmd_ctx *a, struct shmd_ctx *b, uint64_t *word,
 {
 	post_silently(a, word, value, 1);
 	world_lab_must(shmd_quiet(b), "quiet of the other");
-	/* Whoever shares the queue has announced it. */
+	/* Another context that shares the queue has announced it. */
 	ASSERT_EQ(get(b, word, 1), is_apart ? value - 1 : value);
 	world_lab_must(shmd_quiet(a), "quiet");
 	ASSERT_EQ(get(b, word, 1), value);

@@ -17,6 +17,7 @@
 #include "libclient/runtime/settings/log.h"
 #include "libclient/runtime/world/exchange.h"
 #include "libclient/runtime/world/queues.h"
+#include "libclient/runtime/world/process.h"
 #include "libclient/runtime/world/world-heap.h"
 #include "libclient/runtime/world/world.h"
 #include "proto/base/cleanup.h"
@@ -336,7 +337,7 @@ static void report(const struct shmd_world *world)
 	struct heap_leaks leaks;
 	uint64_t n_damaged;
 
-	if (world->pid != getpid())
+	if (!process_is(world->pid))
 		return;
 	if ((world->settings.heap_debug & RUNTIME_HEAP_GUARD) &&
 	    heap_guard_check_all(heap->alloc, heap_map_base(heap->map, (uint32_t)heap->my_place), &n_damaged) < 0)

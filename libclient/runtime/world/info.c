@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "libclient/runtime/world/process.h"
 #include "libclient/runtime/world/world-heap.h"
 #include "libclient/runtime/world/world.h"
 
@@ -18,7 +18,7 @@ static bool is_session_over(const struct shmd_world *world)
 
 enum shmd_world_status shmd_world_status(const struct shmd_world *world)
 {
-	if (!world || world->pid != getpid())
+	if (!world || !process_is(world->pid))
 		return SHMD_WORLD_NONE;
 	if (__atomic_load_n(&world->dev->n_gone, __ATOMIC_ACQUIRE) || __atomic_load_n(&world->dev->ended, __ATOMIC_ACQUIRE))
 		return SHMD_WORLD_BROKEN;

@@ -218,7 +218,7 @@ int remote_ask(struct remote_host *host, const struct remote_request *request, u
 	return r;
 }
 
-/* Whoever waits for an answer meanwhile does not matter. */
+/* Takes send_lock alone, so it does not wait for a thread that waits for an answer. */
 void remote_tell(struct remote_host *host, const struct remote_request *request)
 {
 	int r = remote_host_is_dead(host) ? -ENODEV : send_next(&host->asks, request, 1, true, NULL);
