@@ -183,6 +183,31 @@ SHMD_EXPORT int shmd_free(struct shmd_world *world, void *ptr);
 /* The address at which this process reaches pe's copy by loads and stores; NULL if it does not. Never blocks. */
 SHMD_EXPORT void *shmd_ptr(const struct shmd_world *world, const void *ptr, int pe);
 
+/*
+ * shmd_buffer_register - let the NIC of this PE read and write memory of the program in place
+ *
+ * Local. Puts from the buffer and gets into it that go by queues need no copy then. It stays local: peers do not reach it. Its whole pages move
+ * into a memfd of the same address and contents, as shmd_mem_adopt() says, which forked children share; the bytes beside its whole
+ * pages keep travelling as other memory. Where no PE needs a queue, nothing happens to the memory. Several worlds may register one buffer.
+ *
+ * addr, bytes	in: private anonymous memory that can be read and written, from malloc or mmap, not a stack; stays the caller's, and
+ *		there until shmd_buffer_unregister() or shmd_world_close(). No thread writes to it during the call
+ * Errors	-EEXIST it overlaps with a registered buffer of this world; -EINVAL not such memory, or in the symmetric heap; -EDQUOT,
+ *		-ENOSPC, -ECONNRESET and others of shmd_mr_reg()
+ */
+SHMD_EXPORT int shmd_buffer_register(struct shmd_world *world, void *addr, size_t bytes);
+/*
+ * shmd_buffer_unregister - end that
+ *
+ * Local; by the address that was registered. Completes the operations of all contexts of the world first. The last world of the process that ends
+ * it makes the memory private again; no thread writes to it during the call. shmd_world_close() ends what is left, and leaves the memory as
+ * it is.
+ *
+ * Errors	-EINVAL no buffer is registered there; -ETIMEDOUT operations did not complete, it stays registered; -ENOMEM it is
+ *		unregistered, but stays in its memfd
+ */
+SHMD_EXPORT int shmd_buffer_unregister(struct shmd_world *world, void *addr);
+
 /* ---- contexts --------------------------------------------------------------------------------------------------------------------- */
 
 /* struct shmd_ctx_attr.flags */
