@@ -208,6 +208,33 @@ SHMD_EXPORT int shmd_buffer_register(struct shmd_world *world, void *addr, size_
  */
 SHMD_EXPORT int shmd_buffer_unregister(struct shmd_world *world, void *addr);
 
+/*
+ * shmd_buffer_register_symmetric - memory of the program as symmetric memory
+ *
+ * Collective on the world; a barrier at its end. Each PE passes a buffer of its own, all of one size. The memory appears a second time in the
+ * range of the heap, at the same offset on all PEs: *ret_ptr names the copies of all PEs in every function, addr does not. It takes the place
+ * of a chunk of the heap, of which there are SHMD_DEV_HEAP_CHUNKS; a place serves again for a buffer of that size or less.
+ *
+ * addr, bytes	in: pages of private anonymous memory, as shmd_buffer_register() wants it; stays the caller's, and there until
+ *		shmd_buffer_unregister_symmetric() or shmd_world_close()
+ * ret_ptr	out: valid until then; not for shmd_free()
+ * Errors	-EINVAL not whole pages or not such memory on one PE, or the sizes differ; -ENOMEM no place in the heap's range
+ *		(SHMD_HEAP_RESERVE); those of shmd_mr_reg(), shmd_publish(). If one PE fails all do. After -ETIMEDOUT or -EHOSTDOWN as
+ *		shmd_malloc()
+ */
+SHMD_EXPORT int shmd_buffer_register_symmetric(struct shmd_world *world, void *addr, size_t bytes, void **ret_ptr);
+/*
+ * shmd_buffer_unregister_symmetric - end that
+ *
+ * Collective on the world: completes the operations of all contexts, and waits for all PEs. The memory becomes private again, as
+ * shmd_buffer_unregister() says.
+ *
+ * ptr		in: as shmd_buffer_register_symmetric() returned it
+ * Errors	-EINVAL no such buffer on one PE, or the PEs pass different ones; -ENOMEM it is unregistered, but stays in its memfd on
+ *		one PE. After -ETIMEDOUT or -EHOSTDOWN as shmd_malloc()
+ */
+SHMD_EXPORT int shmd_buffer_unregister_symmetric(struct shmd_world *world, void *ptr);
+
 /* ---- contexts --------------------------------------------------------------------------------------------------------------------- */
 
 /* struct shmd_ctx_attr.flags */

@@ -156,14 +156,14 @@ static void chunk_end(struct shmd_world *world, struct chunk *chunk, int r)
 }
 
 /* Readers look at used_bytes first, so it changes last. */
-static void count(struct shmd_world *world, const struct chunk *chunk)
+void world_heap_count(struct shmd_world *world, uint32_t number, uint64_t offset, uint64_t bytes)
 {
 	struct world_heap *heap = world->heap;
 	struct shmd_dev_heap *dev = &world->dev->heap[SHMD_DEV_HEAP_HOST];
-	uint64_t end = chunk->offset + chunk->bytes; /* bounded: the chunk lies in the range */
+	uint64_t end = offset + bytes; /* bounded: the chunk lies in the range */
 
-	memset(&heap->chunk_index[chunk->offset >> WORLD_GRANULE_LOG2], (int)chunk->number, chunk->bytes >> WORLD_GRANULE_LOG2);
-	heap->chunk_ends[chunk->number] = end;
+	memset(&heap->chunk_index[offset >> WORLD_GRANULE_LOG2], (int)number, bytes >> WORLD_GRANULE_LOG2);
+	heap->chunk_ends[number] = end;
 	heap->n_chunks++;
 	__atomic_store_n(&dev->used_bytes, end, __ATOMIC_RELEASE);
 }
@@ -186,7 +186,7 @@ static int chunk_add(struct shmd_world *world, uint64_t offset, uint64_t bytes)
 		r = share(world, &chunk);
 	chunk_end(world, &chunk, r);
 	if (!r)
-		count(world, &chunk);
+		world_heap_count(world, chunk.number, chunk.offset, chunk.bytes);
 	return r;
 }
 

@@ -10,7 +10,8 @@
  *	mend.c		queues that failed			check.c		may a call go on
  *	watch.c		PEs that ended				info.c		what a program sees of it
  *	process.h	am I a forked child			report.c	what shmemd lists of it
- *	buffers.c	buffers of the program			adopt.h		their memory
+ *	buffers.c	buffers of the program			symmetric.c	and of all PEs
+ *	adopt.h		the memory of both
  *
  * Locks: `lock`, then `tables` or the heap's own. Device functions and the watch share the last line of dev
  * and pe.path with the rest, by atomics.

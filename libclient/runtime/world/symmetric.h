@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Buffers of the program as symmetric memory: each takes the place of a chunk of the heap. See symmetric.c.
+ *
+ * A place stays when its buffer is taken away, since a heap does not shrink, and serves for a buffer of the same size or less.
+ */
+#ifndef SHMD_WORLD_SYMMETRIC_H
+#define SHMD_WORLD_SYMMETRIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <shmd.h>
+
+struct adopted;
+
+/* One place, equal on all PEs but for the memory. */
+struct symmetric {
+	uint32_t chunk;
+	uint64_t offset, bytes; /* in the heap; a multiple of the granule */
+	bool is_used;
+	struct adopted *memory; /* of this PE */
+};
+
+/* The memory of buffers that are left; after the QPs are gone. */
+void world_symmetric_drop(struct shmd_world *world, bool is_ours);
+
+#endif
