@@ -62,7 +62,7 @@ static void check_filled(const uint8_t *at, size_t bytes, unsigned int seed)
 		ASSERT_EQ(at[i], (uint8_t)(seed + i * 7 + i / 251));
 }
 
-/* What a child writes does not appear here. */
+/* Whether a child's writes stay its own. */
 static void check_private(uint8_t *at, bool is_private)
 {
 	uint8_t was = *at;
@@ -415,7 +415,7 @@ static int shares_a_buffer(const struct world_lab *lab, int pe, void *arg)
 	world_lab_must(shmd_buffer_unregister(two, buffer + STEP), "unregister");
 	check_private(buffer, true);
 	check_filled(buffer, 4 * STEP, 8);
-	/* What is left at the end of its world does no harm, also if it is not there any more. */
+	/* Buffers that are left at the end of their world do no harm, also if the program has unmapped them. */
 	world_lab_must(shmd_buffer_register(one, buffer, STEP), "register");
 	world_lab_must(shmd_buffer_register(two, buffer, STEP), "register");
 	ASSERT_OK(munmap(buffer, STEP));

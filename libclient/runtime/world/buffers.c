@@ -237,8 +237,8 @@ int shmd_buffer_register(struct shmd_world *world, void *addr, size_t bytes)
 /* ---- unregistering */
 
 /*
- * Requests that use the buffer are done, or their QP has failed and flushed them. Contexts share the QPs of the world. What begins from now on
- * does not find it any more.
+ * Requests that use the buffer are done, or their QP has failed and flushed them. Contexts share the QPs of the world. Operations that begin
+ * from now on do not find it any more.
  */
 static int let_go(struct shmd_world *world)
 {

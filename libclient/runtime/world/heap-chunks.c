@@ -15,6 +15,7 @@
 #include "libclient/runtime/heap/heap-guard.h"
 #include "libclient/runtime/heap/heap-map.h"
 #include "libclient/runtime/settings/log.h"
+#include "libclient/runtime/world/adopt.h"
 #include "libclient/runtime/world/exchange.h"
 #include "libclient/runtime/world/queues.h"
 #include "libclient/runtime/world/process.h"
@@ -350,6 +351,13 @@ static void report(const struct shmd_world *world)
 			    (unsigned long long)leaks.bytes);
 }
 
+/* Buffers of the program that are left. It may have unmapped them. */
+static void leave_buffers(struct shmd_world *world)
+{
+	for (uint32_t i = 0; world->pid == getpid() && i < world->heap->n_symmetric; i++)
+		adopted_leave(world->heap->symmetric[i].memory);
+}
+
 void world_heap_close(struct shmd_world *world)
 {
 	struct world_heap *heap = world->heap;
@@ -358,6 +366,7 @@ void world_heap_close(struct shmd_world *world)
 		return;
 	if (heap->alloc && heap->n_chunks)
 		report(world);
+	leave_buffers(world);
 	heap_map_free(heap->map);
 	for (int i = 0; i < heap->n_group; i++)
 		world->pes[heap->group[i]].heap_addr[SHMD_DEV_HEAP_HOST] = 0;

@@ -15,7 +15,6 @@
 #include "libclient/runtime/world/exchange.h"
 #include "libclient/runtime/world/queues.h"
 #include "libclient/runtime/world/report.h"
-#include "libclient/runtime/world/symmetric.h"
 #include "libclient/runtime/world/world-heap.h"
 #include "libclient/runtime/world/world-start.h"
 #include "libclient/runtime/world/world.h"
@@ -186,7 +185,6 @@ void world_stop(struct shmd_world *world, bool is_ours)
 	world_teams_drop(world);
 	world_queues_close(world);
 	world_buffers_drop(world, is_ours);
-	world_symmetric_drop(world, is_ours);
 	world_heap_close(world);
 	forget_paths(world);
 	/* In a child the session is the parent's: its copy stays, and a world of the child's begins another. */

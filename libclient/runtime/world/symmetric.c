@@ -163,7 +163,7 @@ static int take(struct job *job, uint32_t *ret_rkey)
 		.fd = job->fd,
 		.offset = job->fd_offset,
 		.length_bytes = job->bytes,
-		.iova = WORLD_HEAP_IOVA + job->place.offset,
+		.iova = WORLD_HEAP_IOVA + job->place.offset, /* bounded: the place lies in the range */
 		.access = SHMD_ACCESS_ALL,
 	};
 	int r = 0;
@@ -301,10 +301,4 @@ int shmd_buffer_unregister_symmetric(struct shmd_world *world, void *ptr)
 	runtime_nvtx_pop();
 	pthread_mutex_unlock(&world->lock);
 	return r;
-}
-
-void world_symmetric_drop(struct shmd_world *world, bool is_ours)
-{
-	for (uint32_t i = 0; is_ours && world->heap && i < world->heap->n_symmetric; i++)
-		adopted_leave(take_ptr(world->heap->symmetric[i].memory));
 }

@@ -10,8 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <shmd.h>
-
 struct adopted;
 
 /* One place, equal on all PEs but for the memory. */
@@ -21,8 +19,5 @@ struct symmetric {
 	bool is_used;
 	struct adopted *memory; /* of this PE */
 };
-
-/* The memory of buffers that are left; after the QPs are gone. */
-void world_symmetric_drop(struct shmd_world *world, bool is_ours);
 
 #endif
