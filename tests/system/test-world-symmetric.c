@@ -140,6 +140,7 @@ static int registers(const struct world_lab *lab, int pe, void *arg)
 	fill(buffer, BYTES, 50);
 	world_lab_must(shmd_buffer_register_symmetric(world, buffer, BYTES, (void **)&symmetric), "register");
 	check_filled(symmetric, BYTES, 50);
+	world_lab_must(shmd_sync_all(world), "sync");
 	use(lab, world, pe, buffer, symmetric, BYTES);
 	world_lab_must(shmd_buffer_register_symmetric(world, second, PAGE, (void **)&other), "register the second");
 	world_lab_must(shmd_calloc(world, 1, 12u << 20, 0, &large), "a chunk behind them");
