@@ -199,9 +199,9 @@ SHMD_EXPORT int shmd_buffer_register(struct shmd_world *world, void *addr, size_
 /*
  * shmd_buffer_unregister - end that
  *
- * Local; by the address that was registered. Completes the operations of all contexts of the world first. The last world of the process that ends
- * it makes the memory private again; no thread writes to it during the call. shmd_world_close() ends what is left, and leaves the memory as
- * it is.
+ * Local; by the address that was registered. Completes the operations of all contexts of the world first, so no other thread uses one with
+ * SHMD_CTX_PRIVATE or SHMD_CTX_SERIALIZED during the call. The last world of the process that ends it makes the memory private again; no
+ * thread writes to it during the call. shmd_world_close() ends what is left, and leaves the memory as it is.
  *
  * Errors	-EINVAL no buffer is registered there; -ETIMEDOUT operations did not complete, it stays registered; -ENOMEM it is
  *		unregistered, but stays in its memfd
@@ -226,8 +226,8 @@ SHMD_EXPORT int shmd_buffer_register_symmetric(struct shmd_world *world, void *a
 /*
  * shmd_buffer_unregister_symmetric - end that
  *
- * Collective on the world: completes the operations of all contexts, and waits for all PEs. The memory becomes private again, as
- * shmd_buffer_unregister() says.
+ * Collective on the world: completes the operations of all contexts, and waits for all PEs. Contexts and memory as shmd_buffer_unregister()
+ * says.
  *
  * ptr		in: as shmd_buffer_register_symmetric() returned it
  * Errors	-EINVAL no such buffer on one PE, or the PEs pass different ones; -ENOMEM it is unregistered, but stays in its memfd on

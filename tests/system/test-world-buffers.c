@@ -327,6 +327,35 @@ TEST_TIMEOUT(a_buffer_in_use_stays_registered_until_its_operations_are_done, 240
 	run(&by_rc, 2, is_still_in_use);
 }
 
+/* The put of a context with queues of its own has no announcement but that of the unregistering. */
+static int is_in_use_by_a_context(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = open_with(lab, pe, arg);
+	uint8_t *buffer = pages(STEP), *there, *back = pages(STEP);
+	struct shmd_dev_mode mode;
+	struct shmd_ctx *ctx;
+
+	world_lab_must(shmd_malloc(world, STEP, 0, (void **)&there), "malloc");
+	world_lab_must(shmd_ctx_create(shmd_team_world(world), NULL, &ctx), "a context");
+	fill(buffer, STEP, 5);
+	world_lab_must(shmd_buffer_register(world, buffer, STEP), "register");
+	mode = shmd_dev_ctx_mode(shmd_ctx_dev(ctx), SHMD_DEV_THREAD);
+	mode.flags = SHMD_DEV_NO_DOORBELL;
+	ASSERT_EQ(shmd_dev_put_nbi_as(shmd_ctx_dev(ctx), there, buffer, STEP, 1 - (uint32_t)pe, mode), SHMD_DEV_OK);
+	world_lab_must(shmd_buffer_unregister(world, buffer), "unregister");
+	world_lab_must(shmd_get(shmd_world_ctx(world), back, there, STEP, 1 - pe), "get");
+	check_filled(back, STEP, 5);
+	world_lab_must(shmd_quiet(ctx), "quiet");
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(operations_of_all_contexts_are_complete_when_a_buffer_ends, 120)
+{
+	run(&by_rc, 2, is_in_use_by_a_context);
+	run(&by_dc, 2, is_in_use_by_a_context);
+}
+
 #define N_THREADS 3
 
 struct mover {

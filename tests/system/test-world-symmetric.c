@@ -296,6 +296,36 @@ TEST_TIMEOUT(operations_under_way_are_complete_when_a_buffer_ends, 240)
 	run_each_way(2, is_still_in_use);
 }
 
+static void put_silently(struct shmd_ctx *ctx, uint8_t *dest, const uint8_t *source, int pe)
+{
+	struct shmd_dev_mode mode = shmd_dev_ctx_mode(shmd_ctx_dev(ctx), SHMD_DEV_THREAD);
+
+	mode.flags = SHMD_DEV_NO_DOORBELL;
+	ASSERT_EQ(shmd_dev_put_nbi_as(shmd_ctx_dev(ctx), dest, source, PAGE / 2, (uint32_t)pe, mode), SHMD_DEV_OK);
+}
+
+/* The same of a context with queues of its own, if it has any. */
+static int is_in_use_by_a_context(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = open_with(lab, pe, arg);
+	uint8_t *buffer = pages(PAGE), *source = pages(PAGE), *symmetric;
+	struct shmd_ctx *ctx;
+
+	fill(source, PAGE, (unsigned int)pe);
+	world_lab_must(shmd_ctx_create(shmd_team_world(world), NULL, &ctx), "a context");
+	world_lab_must(shmd_buffer_register_symmetric(world, buffer, PAGE, (void **)&symmetric), "register");
+	put_silently(ctx, symmetric, source, 1 - pe);
+	world_lab_must(shmd_buffer_unregister_symmetric(world, symmetric), "unregister");
+	check_filled(buffer, PAGE / 2, (unsigned int)(1 - pe));
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(operations_of_all_contexts_are_complete_when_a_buffer_ends, 240)
+{
+	run_each_way(2, is_in_use_by_a_context);
+}
+
 /* A PE may die only when all others have left the call before: what it told them may end with it. */
 static void wait_for_others(struct shmd_world *world, uint64_t *word, int pe)
 {

@@ -237,8 +237,8 @@ int shmd_buffer_register(struct shmd_world *world, void *addr, size_t bytes)
 /* ---- unregistering */
 
 /*
- * Requests that use the buffer are done, or their QP has failed and flushed them. Contexts share the QPs of the world. Operations that begin
- * from now on do not find it any more.
+ * Requests that use the buffer are done, or their QP has failed and flushed them. Operations that begin from now on do not find it any
+ * more.
  */
 static int let_go(struct shmd_world *world)
 {
@@ -246,7 +246,7 @@ static int let_go(struct shmd_world *world)
 
 	if (!world->queues)
 		return 0;
-	status = shmd_dev_quiet(&world->ctx->dev);
+	status = world_ctx_settle(world);
 	return status == SHMD_DEV_TIMEOUT ? world_status_error(world, status, "completing the operations on a buffer", -1) : 0;
 }
 

@@ -259,7 +259,7 @@ int shmd_buffer_register_symmetric(struct shmd_world *world, void *addr, size_t 
 /* PEs pass what they take away, and that their own operations are complete. */
 static int agree_to_end(struct shmd_world *world, const struct symmetric *place)
 {
-	int error = world_status_error(world, shmd_dev_quiet(&world->ctx->dev), "completing the operations on a buffer", -1), r;
+	int error = world_status_error(world, world_ctx_settle(world), "completing the operations on a buffer", -1), r;
 
 	if (!error && !place)
 		error = shmd_error_set(-EINVAL, "no symmetric buffer is registered there");
