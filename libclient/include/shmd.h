@@ -183,6 +183,58 @@ SHMD_EXPORT int shmd_free(struct shmd_world *world, void *ptr);
 /* The address at which this process reaches pe's copy by loads and stores; NULL if it does not. Never blocks. */
 SHMD_EXPORT void *shmd_ptr(const struct shmd_world *world, const void *ptr, int pe);
 
+/*
+ * shmd_buffer_register - let the NIC of this PE read and write memory of the program in place
+ *
+ * Local. Puts from the buffer and gets into it that go by queues need no copy then. It stays local: peers do not reach it. Its whole pages move
+ * into a memfd of the same address and contents, as shmd_mem_adopt() says, which forked children share; the bytes beside its whole
+ * pages keep travelling as other memory. Where no PE needs a queue, nothing happens to the memory. Several worlds may register one buffer.
+ *
+ * addr, bytes	in: private anonymous memory that can be read and written, from malloc or mmap, not a stack; stays the caller's, and
+ *		there until shmd_buffer_unregister() or shmd_world_close(). No thread writes to it during the call
+ * Errors	-EEXIST it overlaps with a registered buffer of this world; -EINVAL not such memory, or in the symmetric heap; -EDQUOT,
+ *		-ENOSPC, -ECONNRESET and others of shmd_mr_reg()
+ */
+SHMD_EXPORT int shmd_buffer_register(struct shmd_world *world, void *addr, size_t bytes);
+/*
+ * shmd_buffer_unregister - end that
+ *
+ * Local; by the address that was registered. Completes the operations of all contexts of the world first, so no other thread uses one with
+ * SHMD_CTX_PRIVATE or SHMD_CTX_SERIALIZED during the call. The last world of the process that ends it makes the memory private again; no
+ * thread writes to it during the call. shmd_world_close() ends what is left, and leaves the memory as it is.
+ *
+ * Errors	-EINVAL no buffer is registered there; -ETIMEDOUT operations did not complete, it stays registered; -ENOMEM it is
+ *		unregistered, but stays in its memfd
+ */
+SHMD_EXPORT int shmd_buffer_unregister(struct shmd_world *world, void *addr);
+
+/*
+ * shmd_buffer_register_symmetric - memory of the program as symmetric memory
+ *
+ * Collective on the world; a barrier at its end. Each PE passes a buffer of its own, all of one size. The memory appears a second time in the
+ * range of the heap, at the same offset on all PEs: *ret_ptr names the copies of all PEs in every function, addr does not. It takes the place
+ * of a chunk of the heap, of which there are SHMD_DEV_HEAP_CHUNKS; a place serves again for a buffer of that size or less.
+ *
+ * addr, bytes	in: pages of private anonymous memory, as shmd_buffer_register() wants it; stays the caller's, and there until
+ *		shmd_buffer_unregister_symmetric() or shmd_world_close()
+ * ret_ptr	out: valid until then; not for shmd_free()
+ * Errors	-EINVAL not whole pages or not such memory on one PE, or the sizes differ; -ENOMEM no place in the heap's range
+ *		(SHMD_HEAP_RESERVE); those of shmd_mr_reg(), shmd_publish(). If one PE fails all do. After -ETIMEDOUT or -EHOSTDOWN as
+ *		shmd_malloc()
+ */
+SHMD_EXPORT int shmd_buffer_register_symmetric(struct shmd_world *world, void *addr, size_t bytes, void **ret_ptr);
+/*
+ * shmd_buffer_unregister_symmetric - end that
+ *
+ * Collective on the world: completes the operations of all contexts, and waits for all PEs. Contexts and memory as shmd_buffer_unregister()
+ * says.
+ *
+ * ptr		in: as shmd_buffer_register_symmetric() returned it
+ * Errors	-EINVAL no such buffer on one PE, or the PEs pass different ones; -ENOMEM it is unregistered, but stays in its memfd on
+ *		one PE. After -ETIMEDOUT or -EHOSTDOWN as shmd_malloc()
+ */
+SHMD_EXPORT int shmd_buffer_unregister_symmetric(struct shmd_world *world, void *ptr);
+
 /* ---- contexts --------------------------------------------------------------------------------------------------------------------- */
 
 /* struct shmd_ctx_attr.flags */

@@ -202,11 +202,16 @@ static uint32_t part_of(const struct heap_map *map, uint32_t range)
 	return map->attr.is_own_only ? map->attr.own : range;
 }
 
+static void reserve_one_again(struct heap_map *map, uint32_t range, uint64_t offset, uint64_t bytes)
+{
+	if (mmap(address_of(map, range, offset), bytes, PROT_NONE, RESERVED | MAP_FIXED, -1, 0) == MAP_FAILED)
+		map->is_torn = true;
+}
+
 static void reserve_again(struct heap_map *map, uint32_t n_ranges, uint64_t offset, uint64_t bytes)
 {
 	for (uint32_t i = 0; i < n_ranges; i++)
-		if (mmap(address_of(map, i, offset), bytes, PROT_NONE, RESERVED | MAP_FIXED, -1, 0) == MAP_FAILED)
-			map->is_torn = true;
+		reserve_one_again(map, i, offset, bytes);
 }
 
 /* Dumps of a PE's memory need not hold its peers'. */
@@ -260,4 +265,49 @@ void heap_map_undo(struct heap_map *map, uint64_t offset)
 		map->chunks[i] = map->chunks[--map->n_chunks];
 		return;
 	}
+}
+
+/* ---- memory that is not the heap's own ----------------------------------------------------------------------------------- */
+
+static uint32_t range_of(const struct heap_map *map, uint32_t local_pe)
+{
+	return map->attr.is_own_only ? 0 : local_pe;
+}
+
+static int check_part(const struct heap_map *map, const struct heap_part *part)
+{
+	int seals = fcntl(part->fd, F_GET_SEALS);
+	struct stat st;
+
+	if (!heap_map_base(map, part->local_pe) || part->bytes % page_bytes() || part->fd_offset % page_bytes())
+		return shmd_error_set(-EINVAL, "%" PRIu64 " bytes of PE %u of this node cannot appear in its heap", part->bytes, part->local_pe);
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(part->fd, &st) < 0 || st.st_size < 0 ||
+	    !range_fits(part->fd_offset, part->bytes, (uint64_t)st.st_size))
+		return shmd_error_set(-EINVAL, "the descriptor of a buffer is not a memfd that is sealed against shrinking, with %" PRIu64
+				      " bytes at offset 0x%" PRIx64, part->bytes, part->fd_offset);
+	return 0;
+}
+
+int heap_map_part(struct heap_map *map, const struct heap_part *part)
+{
+	/* The end of its last step belongs to it. */
+	uint64_t steps = (part->bytes + HEAP_MAP_STEP - 1) & ~(HEAP_MAP_STEP - 1); /* bounded: check_place() refuses what wraps to 0 */
+	int r = check_place(map, part->offset, steps);
+
+	if (!r)
+		r = check_part(map, part);
+	if (r < 0)
+		return r;
+	if (mmap(address_of(map, range_of(map, part->local_pe), part->offset), part->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		 part->fd, (off_t)part->fd_offset) != MAP_FAILED)
+		return 0;
+	r = -errno;
+	reserve_one_again(map, range_of(map, part->local_pe), part->offset, part->bytes);
+	return shmd_error_set(r, "cannot map %" PRIu64 " bytes of a buffer of PE %u of this node: %s", part->bytes, part->local_pe,
+			      strerror(-r));
+}
+
+void heap_unmap_part(struct heap_map *map, uint32_t local_pe, uint64_t offset, uint64_t bytes)
+{
+	reserve_one_again(map, range_of(map, local_pe), offset, bytes);
 }

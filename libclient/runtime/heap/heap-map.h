@@ -79,4 +79,16 @@ int heap_map_chunk(struct heap_map *map, int fd, uint64_t offset, uint64_t bytes
 /* Undo it, because another PE could not. Its addresses stay reserved. An offset without a chunk: nothing. */
 void heap_map_undo(struct heap_map *map, uint64_t offset);
 
+/* Memory of one PE that is not the heap's own, but appears in its range. */
+struct heap_part {
+	uint32_t local_pe;
+	int fd; /* as in heap_map_chunk(); stays the caller's */
+	uint64_t fd_offset; /* a multiple of the kernel's page, as bytes */
+	uint64_t offset, bytes; /* in the range; behind the chunks, and chunks come behind it */
+};
+/* -EINVAL: no such place, or the descriptor has no such memory; -ENOMEM. */
+int heap_map_part(struct heap_map *map, const struct heap_part *part);
+/* Its addresses stay reserved. Also where nothing is mapped. */
+void heap_unmap_part(struct heap_map *map, uint32_t local_pe, uint64_t offset, uint64_t bytes);
+
 #endif

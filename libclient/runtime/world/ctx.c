@@ -75,12 +75,19 @@ int world_ctx_make(struct shmd_world *world)
 	return ctx_new(world->builtin[WORLD_TEAM_ALL], &defaults, 0, &world->ctx);
 }
 
-void world_ctx_settle(struct shmd_world *world)
+int world_ctx_settle(struct shmd_world *world)
 {
+	int failure = SHMD_DEV_OK;
+
 	pthread_mutex_lock(&world->tables);
-	for (struct shmd_ctx *ctx = world->ctx; ctx; ctx = ctx->next)
-		(void)shmd_dev_quiet(&ctx->dev);
+	for (struct shmd_ctx *ctx = world->ctx; ctx; ctx = ctx->next) {
+		int status = shmd_dev_quiet(&ctx->dev);
+
+		if (status == SHMD_DEV_TIMEOUT || failure == SHMD_DEV_OK)
+			failure = status;
+	}
 	pthread_mutex_unlock(&world->tables);
+	return failure;
 }
 
 void world_ctx_drop(struct shmd_world *world)

@@ -20,7 +20,7 @@ struct shmd_ctx {
 /* The default context, which world_stop() frees with all others. */
 int world_ctx_make(struct shmd_world *world);
 void world_ctx_drop(struct shmd_world *world);
-/* Waits for the operations of all contexts, as far as they can end. */
-void world_ctx_settle(struct shmd_world *world);
+/* Waits for the operations of all contexts, as far as they can end. SHMD_DEV_TIMEOUT if some did not, else the first other failure. */
+int world_ctx_settle(struct shmd_world *world);
 
 #endif

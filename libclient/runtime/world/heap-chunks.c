@@ -15,6 +15,7 @@
 #include "libclient/runtime/heap/heap-guard.h"
 #include "libclient/runtime/heap/heap-map.h"
 #include "libclient/runtime/settings/log.h"
+#include "libclient/runtime/world/adopt.h"
 #include "libclient/runtime/world/exchange.h"
 #include "libclient/runtime/world/queues.h"
 #include "libclient/runtime/world/process.h"
@@ -156,14 +157,14 @@ static void chunk_end(struct shmd_world *world, struct chunk *chunk, int r)
 }
 
 /* Readers look at used_bytes first, so it changes last. */
-static void count(struct shmd_world *world, const struct chunk *chunk)
+void world_heap_count(struct shmd_world *world, uint32_t number, uint64_t offset, uint64_t bytes)
 {
 	struct world_heap *heap = world->heap;
 	struct shmd_dev_heap *dev = &world->dev->heap[SHMD_DEV_HEAP_HOST];
-	uint64_t end = chunk->offset + chunk->bytes; /* bounded: the chunk lies in the range */
+	uint64_t end = offset + bytes; /* bounded: the chunk lies in the range */
 
-	memset(&heap->chunk_index[chunk->offset >> WORLD_GRANULE_LOG2], (int)chunk->number, chunk->bytes >> WORLD_GRANULE_LOG2);
-	heap->chunk_ends[chunk->number] = end;
+	memset(&heap->chunk_index[offset >> WORLD_GRANULE_LOG2], (int)number, bytes >> WORLD_GRANULE_LOG2);
+	heap->chunk_ends[number] = end;
 	heap->n_chunks++;
 	__atomic_store_n(&dev->used_bytes, end, __ATOMIC_RELEASE);
 }
@@ -186,7 +187,7 @@ static int chunk_add(struct shmd_world *world, uint64_t offset, uint64_t bytes)
 		r = share(world, &chunk);
 	chunk_end(world, &chunk, r);
 	if (!r)
-		count(world, &chunk);
+		world_heap_count(world, chunk.number, chunk.offset, chunk.bytes);
 	return r;
 }
 
@@ -350,6 +351,13 @@ static void report(const struct shmd_world *world)
 			    (unsigned long long)leaks.bytes);
 }
 
+/* Buffers of the program that are left. It may have unmapped them. */
+static void leave_buffers(struct shmd_world *world)
+{
+	for (uint32_t i = 0; world->pid == getpid() && i < world->heap->n_symmetric; i++)
+		adopted_leave(world->heap->symmetric[i].memory);
+}
+
 void world_heap_close(struct shmd_world *world)
 {
 	struct world_heap *heap = world->heap;
@@ -358,6 +366,7 @@ void world_heap_close(struct shmd_world *world)
 		return;
 	if (heap->alloc && heap->n_chunks)
 		report(world);
+	leave_buffers(world);
 	heap_map_free(heap->map);
 	for (int i = 0; i < heap->n_group; i++)
 		world->pes[heap->group[i]].heap_addr[SHMD_DEV_HEAP_HOST] = 0;

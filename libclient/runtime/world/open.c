@@ -300,7 +300,7 @@ int shmd_world_close(struct shmd_world *world)
 		world_drop(world, false);
 		return 0;
 	}
-	world_ctx_settle(world);
+	(void)world_ctx_settle(world);
 	r = world->boot.ops->barrier(&world->boot);
 	if (r < 0)
 		r = world_blame(world, r);

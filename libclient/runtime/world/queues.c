@@ -305,6 +305,11 @@ void world_queues_set_rkeys(struct shmd_world *world, uint32_t chunk)
 		world->queues->rkeys[chunk * (uint32_t)world->size + (uint32_t)i] = (shmd_be32)htonl(world->outcomes[i].value);
 }
 
+int world_queues_reg_buffer(struct shmd_world *world, const struct shmd_mr_attr *attr, struct shmd_mr **ret_mr)
+{
+	return shmd_mr_reg(world->queues->nic, attr, ret_mr);
+}
+
 /* ---- contexts */
 
 int world_queues_attach(struct shmd_world *world, struct shmd_ctx *ctx, bool has_own)

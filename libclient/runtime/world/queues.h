@@ -32,6 +32,9 @@ void world_queues_set_rkeys(struct shmd_world *world, uint32_t chunk);
 
 bool world_queues_are_dc(const struct shmd_world *world); /* false without queues */
 
+/* Memory of the program, for requests of this PE alone. */
+int world_queues_reg_buffer(struct shmd_world *world, const struct shmd_mr_attr *attr, struct shmd_mr **ret_mr);
+
 /* The context's ways and its memory for data that is not registered. has_own: with queues of its own, if they can be had. */
 int world_queues_attach(struct shmd_world *world, struct shmd_ctx *ctx, bool has_own);
 void world_queues_detach(struct shmd_ctx *ctx);

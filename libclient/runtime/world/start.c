@@ -10,6 +10,7 @@
 
 #include "libclient/runtime/settings/nvtx.h"
 #include "libclient/runtime/team/team.h"
+#include "libclient/runtime/world/buffers.h"
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/exchange.h"
 #include "libclient/runtime/world/queues.h"
@@ -103,6 +104,8 @@ static int make_objects(struct shmd_world *world)
 {
 	int r = world_teams_make(world);
 
+	if (!r)
+		r = world_buffers_make(world);
 	return r ? r : world_ctx_make(world);
 }
 
@@ -181,6 +184,7 @@ void world_stop(struct shmd_world *world, bool is_ours)
 	world_ctx_drop(world);
 	world_teams_drop(world);
 	world_queues_close(world);
+	world_buffers_drop(world, is_ours);
 	world_heap_close(world);
 	forget_paths(world);
 	/* In a child the session is the parent's: its copy stays, and a world of the child's begins another. */

@@ -21,6 +21,7 @@
 #include <shmd.h>
 
 #include "libclient/runtime/settings/settings.h"
+#include "libclient/runtime/world/symmetric.h"
 
 struct heap;
 struct heap_map;
@@ -51,6 +52,8 @@ struct world_heap {
 	uint32_t n_chunks;
 	uint64_t chunk_ends[SHMD_DEV_HEAP_CHUNKS];
 	uint8_t *chunk_index; /* by granule */
+	struct symmetric symmetric[SHMD_DEV_HEAP_CHUNKS]; /* places of buffers of the program */
+	uint32_t n_symmetric;
 	struct heap_record *records; /* room for those of all PEs (heap-agree.h) */
 	uint64_t n_exchanges; /* through the heap */
 	uint64_t n_calls; /* collective calls on the heap */
@@ -61,6 +64,8 @@ struct world_heap {
 int world_heap_open(struct shmd_world *world, uint64_t bytes, uint64_t range_bytes);
 /* Collective: a chunk of at least `bytes` behind the last one. All PEs have it, or none. */
 int world_heap_grow(struct shmd_world *world, uint64_t bytes);
+/* Readers find this chunk from now on, the last one. */
+void world_heap_count(struct shmd_world *world, uint32_t number, uint64_t offset, uint64_t bytes);
 /* The guard bytes around each allocation with these settings. All PEs have the same. */
 uint64_t world_heap_zone_bytes(const struct runtime_settings *settings);
 void world_heap_close(struct shmd_world *world);

@@ -10,6 +10,8 @@
  *	mend.c		queues that failed			check.c		may a call go on
  *	watch.c		PEs that ended				info.c		what a program sees of it
  *	process.h	am I a forked child			report.c	what shmemd lists of it
+ *	buffers.c	buffers of the program			symmetric.c	and of all PEs
+ *	adopt.h		the memory of both
  *
  * Locks: `lock`, then `tables` or the heap's own. Device functions and the watch share the last line of dev
  * and pe.path with the rest, by atomics.
@@ -32,6 +34,7 @@
 
 struct world_heap;
 struct world_queues;
+struct world_buffers;
 struct team_ids;
 
 /* Ids of the teams that every world has. */
@@ -71,6 +74,7 @@ struct shmd_world {
 	struct session *session;
 	struct world_queues *queues; /* NULL: all PEs are mapped */
 	struct world_heap *heap;
+	struct world_buffers *buffers;
 
 	struct shmd_dev_pe *pes;
 	struct shmd_dev_world *dev;

@@ -546,3 +546,60 @@ TEST(there_are_at_most_as_many_chunks_as_the_allocator_has)
 	close(fd);
 	heap_map_free(map);
 }
+
+/* ---- memory that is not the heap's own ----------------------------------------------------------------------------------- */
+
+TEST(memory_of_another_descriptor_appears_in_one_range_and_leaves_it_reserved)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct heap_map *map = map_of(2, 0);
+	int fd = memory_of(1, 2 * CHUNK);
+	struct heap_part part = {.local_pe = 1, .fd = fd, .fd_offset = page, .offset = CHUNK, .bytes = 3 * page};
+	uint8_t *there = mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	ASSERT(there != MAP_FAILED);
+	ASSERT_OK(heap_map_part(map, &part));
+	*at(map, 1, CHUNK) = 7;
+	ASSERT_EQ(there[page], 7);
+	ASSERT(is_mapped(at(map, 1, CHUNK), 3 * page, "rw-s"));
+	ASSERT(is_mapped(at(map, 1, CHUNK + 3 * page), GIB - CHUNK - 3 * page, "---p"));
+	ASSERT(is_mapped(at(map, 0, 0), GIB, "---p"));
+	heap_unmap_part(map, 1, CHUNK, CHUNK);
+	ASSERT(is_mapped(at(map, 0, 0), 2 * GIB, "---p"));
+	fail_calls(1, 1);
+	ASSERT_ERR(heap_map_part(map, &part), ENOMEM);
+	fail_calls(0, 0);
+	ASSERT(is_mapped(at(map, 0, 0), 2 * GIB, "---p"));
+	ASSERT_OK(heap_map_part(map, &part));
+	munmap(there, 4 * page);
+	close(fd);
+	heap_map_free(map);
+}
+
+TEST(memory_that_is_not_there_or_has_no_place_appears_nowhere)
+{
+	struct heap_map *map = map_of(2, 0);
+	int chunk = memory_of(2, CHUNK), fd = memory_of(1, CHUNK), open_memfd = memfd_create("open", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	const struct heap_part good = {.local_pe = 1, .fd = fd, .offset = CHUNK, .bytes = CHUNK};
+	struct heap_part parts[] = {good, good, good, good, good, good, good, good};
+
+	ASSERT_OK(ftruncate(open_memfd, (off_t)CHUNK));
+	ASSERT_OK(heap_map_chunk(map, chunk, 0, CHUNK));
+	parts[0].local_pe = 2;
+	parts[1].fd = open_memfd;
+	parts[2].fd = -1;
+	parts[3].fd_offset = 65536;
+	parts[4].fd_offset = UINT64_MAX - 65535;
+	parts[5].offset = CHUNK - HEAP_MAP_STEP;
+	parts[6].offset = GIB;
+	parts[7].bytes = UINT64_MAX - 4095;
+	for (unsigned int i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		ASSERT_ERR(heap_map_part(map, &parts[i]), EINVAL);
+	ASSERT(is_mapped(at(map, 1, CHUNK), GIB - CHUNK, "---p"));
+	ASSERT(is_mapped(at(map, 1, 0), CHUNK, "rw-s"));
+	ASSERT_OK(heap_map_part(map, &good));
+	close(chunk);
+	close(fd);
+	close(open_memfd);
+	heap_map_free(map);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Buffers of the program as symmetric memory: each takes the place of a chunk of the heap. See symmetric.c.
+ *
+ * A place stays when its buffer is taken away, since a heap does not shrink, and serves for a buffer of the same size or less.
+ */
+#ifndef SHMD_WORLD_SYMMETRIC_H
+#define SHMD_WORLD_SYMMETRIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct adopted;
+
+/* One place, equal on all PEs but for the memory. */
+struct symmetric {
+	uint32_t chunk;
+	uint64_t offset, bytes; /* in the heap; a multiple of the granule */
+	bool is_used;
+	struct adopted *memory; /* of this PE */
+};
+
+#endif
