@@ -37,7 +37,7 @@ struct meeting {
 	struct span open[MAX_PES], allocate[MAX_PES], close[MAX_PES];
 };
 
-/* What a row measures. */
+/* A row measures one of its spans. */
 struct scene {
 	struct meeting *meeting;
 	int n_pes;
