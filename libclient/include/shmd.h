@@ -148,6 +148,22 @@ SHMD_EXPORT int shmd_pe_info(const struct shmd_world *world, int pe, struct shmd
  * Errors	those of shmd_queues_create(): queues stay failed; the call may be repeated
  */
 SHMD_EXPORT int shmd_world_forgive(struct shmd_world *world);
+/*
+ * shmd_world_hot_peers - an RC QP for the busiest pairs of PEs, where the others go by DC
+ *
+ * Collective. Each PE names the PEs that shall be hot for it from now on, instead of those before. A pair becomes hot if one of the two names
+ * the other and both have room: a PE has QPs for at most $SHMD_HOT_PEERS, first for those that it names, in their order, then for PEs
+ * that name it. Requests to all others go by DC; so do those of contexts with senders of their own. If no PE has more than $SHMD_RC_PEERS
+ * peers by queues, all have an RC QP anyway, and the call does nothing. Completes all operations first, so it is a shmd_quiet() too: order
+ * holds across it.
+ *
+ * pes		in; n of them. The caller and PEs that need no queue are passed over. NULL with n 0: those with the most operations of
+ *		the default context since the last such call, at least 1000
+ * Threads	no thread posts on this world meanwhile
+ * Errors	as all collective calls; all PEs then go by DC. A pair that cannot have QPs, by a quota for example, stays on DC, with a
+ *		line in the log. shmd_pe_info() has the outcome
+ */
+SHMD_EXPORT int shmd_world_hot_peers(struct shmd_world *world, const int *pes, int n);
 
 /* ---- symmetric memory ---------------------------------------------------------------------------------------------------------- */
 

@@ -29,6 +29,7 @@ struct path {
 	const char *test; /* the name of the test */
 	uint64_t first; /* seed */
 	const char *rc_peers; /* SHMD_RC_PEERS */
+	const char *hot_start; /* SHMD_HOT_START; NULL: 0 */
 	uint32_t (*allow)(int pe);
 	bool is_one_process; /* PEs are threads */
 	const char *fault; /* of the soft NICs; NULL: none */
@@ -72,6 +73,7 @@ static void set_number(const char *name, uint64_t value, const char *unit)
 static void set_environment(const struct lab *lab, const struct program *program)
 {
 	setenv("SHMD_RC_PEERS", lab->path->rc_peers, 1);
+	setenv("SHMD_HOT_START", lab->path->hot_start ? lab->path->hot_start : "0", 1);
 	set_number("SHMD_QUEUE_DEPTH", program->queue_depth, "");
 	set_number("SHMD_DCIS", program->dcis, "");
 	/* As few ids as must do, so that they serve again. */
@@ -344,7 +346,7 @@ TEST_TIMEOUT(programs_on_dc_queues_have_the_results_of_the_model, 7200)
 TEST_TIMEOUT(programs_on_mixed_paths_have_the_results_of_the_model, 7200)
 {
 	static const struct path path = {.test = "programs_on_mixed_paths_have_the_results_of_the_model",
-					 .first = 30001, .rc_peers = "1", .allow = some_mapped};
+					 .first = 30001, .rc_peers = "1", .hot_start = "1", .allow = some_mapped};
 
 	run_programs(&path, 15);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A PE is killed at a random moment: while all open or start a world, allocate, put, sync, split a team, or close. All others get a status
- * that names it. A second later nothing of it is left in the daemon, and a second after the end of the others nothing of the world.
+ * A PE is killed at a random moment: while all open or start a world, allocate, put, sync, split a team, change hot peers, or close. All
+ * others get a status that names it. A second later nothing of it is left in the daemon, and a second after the end of the others nothing of
+ * the world.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +22,7 @@
 #include "tests/system/world-lab.h"
 
 #define N_PES 4
-#define FEW_KILLS 42u
+#define FEW_KILLS 64u
 #define MANY_KILLS 300u
 #define TIME_LIMIT_NSEC (60 * NSEC_PER_SEC) /* of each call of the PEs, which must not be the reason why one ends */
 #define OPEN_LIMIT "4s" /* after it the others miss a PE that ended before it met them */
@@ -37,17 +38,19 @@ enum moment {
 	IN_PUT,
 	IN_BARRIER,
 	IN_SPLIT,
+	IN_HOT,
 	IN_CLOSE,
 	N_MOMENTS,
 };
-static const char *const moment_names[N_MOMENTS] = {"open", "start", "malloc", "put", "barrier", "split", "close"};
+static const char *const moment_names[N_MOMENTS] = {"open", "start", "malloc", "put", "barrier", "split", "hot", "close"};
 
 /* How the PEs reach each other. */
 static const struct way {
 	const char *name;
 	uint32_t paths;
 	const char *rc_peers; /* SHMD_RC_PEERS */
-} ways[] = {{"mapped", SHMD_ALLOW_MAPPED, "16"}, {"rc", SHMD_ALLOW_QUEUE, "16"}, {"dc", SHMD_ALLOW_QUEUE, "0"}};
+	const char *hot_start; /* SHMD_HOT_START */
+} ways[] = {{"mapped", SHMD_ALLOW_MAPPED, "16", "0"}, {"rc", SHMD_ALLOW_QUEUE, "16", "0"}, {"dc", SHMD_ALLOW_QUEUE, "0", "0"}, {"hot", SHMD_ALLOW_QUEUE, "0", "8"}};
 #define N_WAYS (sizeof(ways) / sizeof(ways[0]))
 
 /* Shared by the test and its PEs. Words are atomic. */
@@ -118,6 +121,15 @@ static int split(struct shmd_world *world, unsigned int round)
 	return r ? r : shmd_team_destroy(team);
 }
 
+/* Pairs change in each round. */
+static int change_hot_peers(struct shmd_world *world, uint64_t *words, unsigned int round)
+{
+	int pe = (shmd_my_pe(world) + 1 + (int)(round % 3)) % N_PES, r = put(world, words, round);
+
+	r = r ? r : shmd_world_hot_peers(world, &pe, round % 4 != 3);
+	return r ? r : put(world, words, round + 1);
+}
+
 static int act(struct shmd_world *world, enum moment moment, uint64_t *words, unsigned int round)
 {
 	switch (moment) {
@@ -127,6 +139,8 @@ static int act(struct shmd_world *world, enum moment moment, uint64_t *words, un
 		return put(world, words, round);
 	case IN_SPLIT:
 		return split(world, round);
+	case IN_HOT:
+		return change_hot_peers(world, words, round);
 	default:
 		return shmd_barrier_all(world);
 	}
@@ -180,6 +194,7 @@ static int lives(const struct world_lab *lab, int pe, void *arg)
 	int r;
 
 	setenv("SHMD_RC_PEERS", board->way->rc_peers, 1);
+	setenv("SHMD_HOT_START", board->way->hot_start, 1);
 	attr.paths = board->way->paths;
 	enter(board, pe, IN_OPEN);
 	r = shmd_world_open(&attr, &world);

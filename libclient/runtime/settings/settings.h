@@ -103,6 +103,8 @@ struct runtime_settings {
 	uint64_t heap_debug; /* bits of enum runtime_heap_debug */
 	uint64_t paths; /* bits of enum runtime_paths */
 	uint64_t rc_peers;
+	uint64_t hot_peers; /* beside DC, this number at most has an RC QP each */
+	uint64_t hot_start; /* of them, so many from the start */
 	uint64_t dcis; /* of a world */
 	uint64_t ctx_dcis; /* of each context that a program makes; 0: it shares the world's */
 	uint64_t queue_depth;

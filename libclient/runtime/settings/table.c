@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of settings. A row is all that a new setting needs, besides its field and its use. */
+#include <shmemclient-hot.h>
+
 #include "libclient/runtime/settings/alias.h"
 #include "libclient/runtime/settings/settings.h"
 
@@ -77,6 +79,11 @@ const struct runtime_row runtime_rows[] = {
 		     {"NVSHMEM_REMOTE_TRANSPORT", alias_remote_transport, "none is self,mapped; other values have no effect"}}},
 	{"SHMD_RC_PEERS", RUNTIME_TYPE_COUNT, FIELD(rc_peers), .def = "16", .min = 0, .max = 65536,
 	 .text = "Up to this number of peers on the path queue, each has an RC QP. With more, all go by DC. 0 is always DC."},
+	{"SHMD_HOT_PEERS", RUNTIME_TYPE_COUNT, FIELD(hot_peers), .def = "8", .min = 0, .max = SHMD_HOT_MAX_PEERS,
+	 .text = "Where peers go by DC, up to this number of hot ones can have an RC QP each: those that shmd_world_hot_peers(3) names, or "
+		 "the busiest."},
+	{"SHMD_HOT_START", RUNTIME_TYPE_COUNT, FIELD(hot_start), .def = "0", .min = 0, .max = SHMD_HOT_MAX_PEERS,
+	 .text = "Where peers go by DC, so many are hot from the start: the nearest by number."},
 	{"SHMD_DCIS", RUNTIME_TYPE_COUNT, FIELD(dcis), .def = "4", .min = 1, .max = 256,
 	 .text = "DC senders of each world."},
 	{"SHMD_CTX_DCIS", RUNTIME_TYPE_COUNT, FIELD(ctx_dcis), .def = "1", .min = 0, .max = 64,

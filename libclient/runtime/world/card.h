@@ -15,7 +15,7 @@
 #include <shmd.h>
 
 #define WORLD_HELLO_MAGIC 0x6f6c6c6568644d53u
-#define WORLD_CARD_VERSION 2u /* of hello, card, outcome, addresses, and of all that PEs exchange through the heap */
+#define WORLD_CARD_VERSION 3u /* of hello, card, outcome, addresses, and of all that PEs exchange through the heap */
 
 /* Its size never changes: libraries of two versions must be able to compare it. */
 struct world_hello {
@@ -46,6 +46,8 @@ struct world_card {
 	uint64_t zone_bytes; /* around each allocation */
 	uint32_t allow; /* SHMD_ALLOW_* */
 	uint32_t rc_peers; /* beyond so many, DC */
+	uint32_t hot_start; /* peers that shall be hot from the start */
+	uint32_t reserved;
 };
 
 _Static_assert(sizeof(struct world_hello) == 128, "the size of a hello never changes");

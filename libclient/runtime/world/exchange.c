@@ -122,7 +122,7 @@ int world_agree_on(struct shmd_world *world, int error, uint32_t value)
 	mine.value = value;
 	r = world_exchange(world, &mine, world->outcomes, sizeof(mine));
 	if (r < 0)
-		return error ? error : r;
+		return error ? shmd_error_set(error, "%s", mine.why) : r;
 	return outcomes_judge(world->hellos, world->outcomes, sizeof(mine), world->size, world->rank);
 }
 

@@ -89,7 +89,8 @@ int shmd_pe_info(const struct shmd_world *world, int pe, struct shmd_pe_info *re
 	if (__atomic_load_n(&world->is_started, __ATOMIC_ACQUIRE)) {
 		info.node = world->peers[pe].node;
 		info.node_pe = world->peers[pe].node_pe;
-		snprintf(info.reason, sizeof(info.reason), "%s", world->peers[pe].reason);
+		snprintf(info.reason, sizeof(info.reason), "%.100s%s", world->peers[pe].reason,
+			 __atomic_load_n(&world->peers[pe].is_hot, __ATOMIC_ACQUIRE) ? "; hot: by RC beside DC" : "");
 		snprintf(info.nic, sizeof(info.nic), "%s", world->peers[pe].nic);
 	} else {
 		snprintf(info.reason, sizeof(info.reason), "the world has not started");

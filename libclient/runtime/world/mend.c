@@ -3,7 +3,7 @@
  * Queues that have failed: their PE and the reason in words, and how a world goes on with them.
  *
  * A DCI that has failed, for example since a PE has ended, is reset, which takes no other PE. An RC QP has two ends, so a DCI takes
- * its place; the PE at the other end does the same. The failed QP stays as it is until the world closes.
+ * its place; the PE at the other end does the same. The failed QP stays as it is until the world closes; that of a hot peer goes.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 
 #include "libclient/runtime/settings/log.h"
 #include "libclient/runtime/world/ctx.h"
+#include "libclient/runtime/world/hot-set.h"
 #include "libclient/runtime/world/mend.h"
 #include "libclient/runtime/world/queues-private.h"
 #include "libclient/runtime/world/world.h"
@@ -21,8 +22,11 @@
 static uint32_t error_to(const struct shmd_ctx *ctx, int pe)
 {
 	const struct shmd_dev_pe_way *ways = (const void *)(uintptr_t)ctx->dev.ways_addr;
-	const struct shmd_dev_qp *qp = ways ? (const void *)(uintptr_t)ways[pe].qp_addr : NULL;
+	const struct shmd_dev_state *state = ways ? (const void *)(uintptr_t)ways[pe].state_addr : NULL;
+	struct shmd_dev_qp *qp = ways ? (void *)(uintptr_t)ways[pe].qp_addr : NULL;
 
+	if (state)
+		qp = shmd_dev_way_to(state, qp, ways[pe].peer_index).qp;
 	return qp ? shmd_dev_qp_error(qp, NULL) : 0;
 }
 
@@ -159,6 +163,8 @@ int world_queues_mend(struct shmd_world *world)
 		return 0;
 	pthread_mutex_lock(&queues->lock);
 	r = queues->is_dc ? reset_failed(queues->qps) : replace_failed(world);
+	if (!r)
+		r = world_hot_mend(world);
 	pthread_mutex_unlock(&queues->lock);
 	return r ? r : mend_own(world);
 }

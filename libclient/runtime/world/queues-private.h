@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queues of a world from inside, for queues.c, own-queues.c and mend.c. */
+/* The queues of a world from inside, for queues.c, own-queues.c, hot.c, hot-set.c and mend.c. */
 #ifndef SHMD_WORLD_QUEUES_PRIVATE_H
 #define SHMD_WORLD_QUEUES_PRIVATE_H
 
@@ -24,6 +24,8 @@ struct world_queues {
 	struct shmd_dev_pe_way *ways; /* by PE */
 	uint64_t *qp_addrs;
 	unsigned int n_qps;
+	struct shmd_hot *hot; /* peers of the DCIs that have an RC QP of their own; NULL: none can have */
+	uint64_t hot_state_addr; /* of the DCIs, for contexts that share them */
 	shmd_be32 lkeys[WORLD_N_KEYS];
 	shmd_be32 *rkeys; /* [WORLD_N_KEYS][n_pes] */
 	struct shmd_mr *mrs[WORLD_N_KEYS];

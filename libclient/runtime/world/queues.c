@@ -13,6 +13,7 @@
 
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/exchange.h"
+#include "libclient/runtime/world/hot-set.h"
 #include "libclient/runtime/world/queues-private.h"
 #include "libclient/runtime/world/queues.h"
 #include "libclient/runtime/world/world.h"
@@ -93,7 +94,7 @@ static int create(struct shmd_world *world)
 	struct shmd_queues_attr attr = {
 		.n_qps = queues->is_dc ? (unsigned int)world->settings.dcis : (unsigned int)queues->n_peers,
 		.sq_wqebbs = (uint32_t)world->settings.queue_depth,
-		.sharing = world_queues_sharing(world),
+		.sharing = queues->is_dc ? world_hot_sharing(world) : world_queues_sharing(world),
 		.qp_type = queues->is_dc ? SHMD_QP_TYPE_DCI : SHMD_QP_TYPE_RC,
 	};
 	int r;
@@ -169,9 +170,10 @@ static int connect_dc(struct shmd_world *world)
 		r = shmd_queues_set_peers(queues->qps, (unsigned int)queues->n_peers, queues->targets);
 	if (!r)
 		r = shmd_queues_connect(queues->qps, 0, queues->n_qps, NULL, NULL, NULL);
-	if (!r)
-		world_ways_fill(queues, queues->ways, queues->qp_addrs, queues->n_qps);
-	return r;
+	if (r < 0)
+		return r;
+	world_ways_fill(queues, queues->ways, queues->qp_addrs, queues->n_qps);
+	return world_hot_open(world);
 }
 
 static int exchange_and_connect(struct shmd_world *world, struct way_card *mine, struct way_card *theirs)
@@ -251,6 +253,7 @@ void world_queues_close(struct shmd_world *world)
 
 	if (!queues)
 		return;
+	world_hot_close(queues);
 	if (queues->qps)
 		(void)shmd_queues_destroy(queues->qps);
 	if (queues->spare)
@@ -332,6 +335,8 @@ int world_queues_attach(struct shmd_world *world, struct shmd_ctx *ctx, bool has
 	ctx->dev.ways_addr = (uintptr_t)queues->ways;
 	ctx->dev.qps_addr = (uintptr_t)queues->qp_addrs;
 	ctx->dev.n_qps = queues->n_qps;
+	ctx->dev.states_addr = (uintptr_t)&queues->hot_state_addr;
+	ctx->dev.n_states = queues->hot ? 1 : 0;
 	return 0;
 }
 

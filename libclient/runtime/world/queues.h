@@ -3,8 +3,8 @@
  * Queue paths of a world: its QPs, their peers, registrations of chunks and their keys.
  *
  * A world whose PEs are all mapped has none of this, and opens no NIC. If two PEs of a world need a queue, every PE opens its NIC. RC QPs,
- * one for each peer, if no PE has more such peers than SHMD_RC_PEERS; else each PE has a few DCIs. A DCT of each PE
- * serves the DCIs of others, also those of contexts.
+ * one for each peer, if no PE has more such peers than SHMD_RC_PEERS; else each PE has a few DCIs, and RC QPs to some hot peers (hot-set.h).
+ * A DCT of each PE serves the DCIs of others, also those of contexts.
  */
 #ifndef SHMD_WORLD_QUEUES_H
 #define SHMD_WORLD_QUEUES_H

@@ -14,10 +14,12 @@
 #include "libclient/runtime/world/world.h"
 
 #define TEXT_BYTES 512
+#define REASON_BYTES (WORLD_REASON_BYTES + 32)
 
-static void count_paths(const struct shmd_world *world, struct shmd_pe_report *report)
+static void count_paths(const struct shmd_world *world, struct shmd_pe_report *report, char text[REASON_BYTES])
 {
 	bool is_dc = world_queues_are_dc(world);
+	uint32_t n_hot = 0;
 
 	for (int i = 0; i < world->size; i++) {
 		const struct world_peer *peer = &world->peers[i];
@@ -25,12 +27,16 @@ static void count_paths(const struct shmd_world *world, struct shmd_pe_report *r
 		if (i == world->rank)
 			continue;
 		report->n_mapped += peer->is_mapped;
-		report->n_dc += !peer->is_mapped && is_dc;
-		report->n_rc += !peer->is_mapped && !is_dc;
+		report->n_dc += !peer->is_mapped && is_dc && !peer->is_hot;
+		report->n_rc += !peer->is_mapped && (!is_dc || peer->is_hot);
 		/* The first one explains most of the others. */
 		if (!peer->is_mapped && !report->reason)
 			report->reason = peer->reason;
+		n_hot += peer->is_hot;
 	}
+	snprintf(text, REASON_BYTES, "%s%s%u hot by RC", report->reason ? report->reason : "", report->reason ? "; " : "", n_hot);
+	if (n_hot)
+		report->reason = text;
 }
 
 void world_report(struct shmd_world *world)
@@ -44,12 +50,12 @@ void world_report(struct shmd_world *world)
 		.node_pe = (uint32_t)self->node_pe,
 	};
 	uint64_t used, most;
-	char text[TEXT_BYTES];
+	char text[TEXT_BYTES], reason[REASON_BYTES];
 	int r;
 
 	snprintf(text, sizeof(text), "%s", shmd_error_text());
 	world_heap_sizes(world, &report.heap_bytes, &used, &most);
-	count_paths(world, &report);
+	count_paths(world, &report, reason);
 	r = shmd_pe_report(session_client(world->session), &report);
 	if (r < 0)
 		runtime_log(WORLD, INFO, "shmemctl does not list this PE: %s", shmd_error_text());

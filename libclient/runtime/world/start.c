@@ -13,6 +13,7 @@
 #include "libclient/runtime/world/buffers.h"
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/exchange.h"
+#include "libclient/runtime/world/hot.h"
 #include "libclient/runtime/world/queues.h"
 #include "libclient/runtime/world/report.h"
 #include "libclient/runtime/world/world-heap.h"
@@ -32,6 +33,7 @@ static int fill_card(struct shmd_world *world, struct world_card *card)
 	card->chunk_bytes = world->settings.heap_chunk_bytes;
 	card->zone_bytes = world_heap_zone_bytes(&world->settings);
 	card->rc_peers = (uint32_t)world->settings.rc_peers;
+	card->hot_start = (uint32_t)world->settings.hot_start;
 	/* A range that is too small for the first chunk is a wish for a heap that does not grow. */
 	if (card->range_bytes < card->heap_bytes + 2 * WORLD_INTERNAL_BYTES)
 		card->range_bytes = card->heap_bytes + 2 * WORLD_INTERNAL_BYTES;
@@ -128,6 +130,8 @@ static int make_parts(struct shmd_world *world)
 		r = world_heap_open(world, world->cards[0].heap_bytes, world->cards[0].range_bytes);
 	if (!r)
 		r = world_agree(world, make_objects(world));
+	if (!r)
+		r = world_hot_start(world);
 	return r;
 }
 
@@ -161,6 +165,19 @@ int shmd_world_start(struct shmd_world *world)
 	return r;
 }
 
+int shmd_world_hot_peers(struct shmd_world *world, const int *pes, int n)
+{
+	int r = shmd_world_start(world);
+
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&world->lock);
+	r = world_hot_choose(world, pes, n);
+	world_report(world);
+	pthread_mutex_unlock(&world->lock);
+	return r;
+}
+
 static void forget_paths(struct shmd_world *world)
 {
 	for (int i = 0; i < world->size; i++) {
@@ -170,7 +187,7 @@ static void forget_paths(struct shmd_world *world)
 			__atomic_compare_exchange_n(&world->pes[i].path[SHMD_DEV_HEAP_HOST], &path, SHMD_PATH_NONE, false,
 						    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 		world->peers[i].node = world->peers[i].node_pe = -1;
-		world->peers[i].is_mapped = false;
+		world->peers[i].is_mapped = world->peers[i].is_hot = false;
 		world->peers[i].reason[0] = world->peers[i].nic[0] = '\0';
 	}
 	world->n_nodes = 0;

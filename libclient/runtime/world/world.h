@@ -7,7 +7,8 @@
  *	heap-chunks.c	chunks: made, fetched, mapped		malloc.c	collective calls on the heap
  *	exchange.c	bytes and outcomes to all PEs		ctx.c		contexts
  *	queues.c	queue paths, keys of chunks		own-queues.c	queues of contexts
- *	mend.c		queues that failed			check.c		may a call go on
+ *	mend.c		queues that failed			hot.c, hot-set.c	RC to some peers beside DC
+ *	check.c		may a call go on
  *	watch.c		PEs that ended				info.c		what a program sees of it
  *	process.h	am I a forked child			report.c	what shmemd lists of it
  *	buffers.c	buffers of the program			symmetric.c	and of all PEs
@@ -49,6 +50,7 @@ enum world_builtin {
 struct world_peer {
 	int node, node_pe; /* -1 before the start */
 	bool is_mapped; /* since the start, also if it ended */
+	bool is_hot; /* by an RC QP of its own beside DC; atomic */
 	char reason[WORLD_REASON_BYTES]; /* why its path is no better one */
 	char nic[32]; /* of the caller, by which requests go to it */
 };
