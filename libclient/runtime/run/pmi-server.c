@@ -202,9 +202,10 @@ static void do_finalize(struct pmi_server *server, unsigned int rank, const stru
 static void do_abort(struct pmi_server *server, unsigned int rank, const struct pmi_line *line)
 {
 	const char *text = pmi_line_get(line, "exitcode");
-	int status = text ? (int)strtol(text, NULL, 10) & 0xff : 1;
+	long code = text ? strtol(text, NULL, 10) : 1;
 
-	server->ops->abort(server->owner, rank, status ? status : 1);
+	/* A program may end its job with success; no other number may look like that. */
+	server->ops->abort(server->owner, rank, code && !(code & 0xff) ? 1 : (int)(code & 0xff));
 }
 
 static void do_publish(struct pmi_server *server, unsigned int rank, const struct pmi_line *line)

@@ -313,7 +313,10 @@ int shmd_world_close(struct shmd_world *world)
 
 void shmd_world_abort(struct shmd_world *world, int status, const char *why)
 {
-	status = status ? status : 1;
+	if (status == SHMD_ABORT_SUCCESS)
+		status = 0;
+	else if (!status)
+		status = 1;
 	if (world && world->pid == getpid()) {
 		__atomic_store_n(&world->dev->ended, 1, __ATOMIC_RELEASE);
 		world->boot.ops->abort(&world->boot, status, why ? why : "no reason given");

@@ -185,12 +185,14 @@ TEST(barrier_that_cannot_end_is_reported_for_each_that_waits)
 	end(lab);
 }
 
-TEST(abort_has_a_status_that_is_a_failure)
+TEST(abort_is_a_success_with_status_0_alone)
 {
 	struct lab *lab = begin_ready();
 
 	say(lab, 0, "cmd=abort exitcode=7\n");
 	ASSERT_EQ(lab->aborted, 7);
+	say(lab, 0, "cmd=abort exitcode=0\n");
+	ASSERT_EQ(lab->aborted, 0);
 	say(lab, 0, "cmd=abort exitcode=256\n");
 	ASSERT_EQ(lab->aborted, 1);
 	end(lab);
