@@ -52,6 +52,8 @@ ROOMS = [
     Room('libclient/include', ours=('kernels/abi', 'kernels/dev')),
     # The floor above a session: it uses libclient by the public headers alone.
     Room('libclient/runtime', ours=('libclient/include', 'proto/base', 'kernels/abi', 'kernels/dev', 'config')),
+    # A compatibility library is a user of the runtime.
+    Room('libclient/compat', ours=('libclient/include', 'kernels/abi', 'kernels/dev')),
     Room('libclient/ctl', ours=('libclient/include', 'kernels/abi', 'kernels/host', 'daemon/topo/topo.h',
                                 'daemon/topo/check.h', 'libclient/runtime/run/run.h', 'proto/base/show.h', 'proto/base/suggest.h', 'proto/base/unicode.h', 'config')),
     Room('daemon/engine', ours=('kernels/abi', 'kernels/host', 'proto/base')),

@@ -11,6 +11,7 @@
  *	context.c	contexts, sessions				team.c		teams
  *	order.c		fence, quiet, signals, barriers			wait.c		long and signal waits, locks
  *	active-set.c	active sets as teams				old.c		names of before 1.2
+ *	error.c		the state, failures
  *	typed.h		bodies of the functions that generate.py makes for many types
  */
 #ifndef SHMD_OPENSHMEM_H
@@ -63,7 +64,7 @@ static inline void osh_check(const char *name, int error)
 		osh_fail(name, error);
 }
 
-/* Of a function that returns whether it failed: 0, or 1 after a line on stderr. */
+/* For functions that return whether they failed: 0, or 1 after a line on stderr. */
 int osh_status_slow(const char *name, int error) __attribute__((cold));
 static inline int osh_status(const char *name, int error)
 {

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* osh-end WAY: init, the ends of a program, and threads: sections 9.1 and 9.2. run-programs.py has the status and words of each way. */
+#include <stdlib.h>
+
+#include "tests/openshmem/osh.h"
+
+static int is_initialized(void)
+{
+	int answer = -1;
+
+	shmem_query_initialized(&answer);
+	return answer;
+}
+
+/* 9.1.1, 9.1.4, 9.1.5: init and finalize are counted; after the last finalize init begins anew. */
+static int twice(void)
+{
+	CHECK(!is_initialized());
+	for (int round = 0; round < 3; round++) {
+		long *word;
+
+		shmem_init();
+		shmem_init();
+		CHECK(is_initialized());
+		word = shmem_calloc(1, sizeof(*word));
+		shmem_long_p(word, round + 1, next_pe());
+		/* Not the last one: a barrier, and nothing is released. */
+		shmem_finalize();
+		CHECK(is_initialized() && *word == round + 1);
+		shmem_finalize();
+		if (is_initialized())
+			return 1;
+	}
+	return 0;
+}
+
+/* 9.2.1, 9.2.2 */
+static int threads(void)
+{
+	int provided = -1, asked = -1;
+
+	if (shmem_init_thread(77, &provided) == 0)
+		return 1;
+	CHECK(shmem_init_thread(SHMEM_THREAD_MULTIPLE, &provided) == 0 && provided == SHMEM_THREAD_MULTIPLE);
+	shmem_query_thread(&asked);
+	CHECK(asked == SHMEM_THREAD_MULTIPLE);
+	CHECK(shmem_init_thread(SHMEM_THREAD_SINGLE, &provided) == 0 && provided == SHMEM_THREAD_MULTIPLE);
+	shmem_finalize();
+	shmem_finalize();
+	for (int level = SHMEM_THREAD_SINGLE; level <= SHMEM_THREAD_MULTIPLE; level++) {
+		CHECK(shmem_init_thread(level, &provided) == 0 && provided >= level);
+		shmem_barrier_all();
+		shmem_finalize();
+	}
+	return 0;
+}
+
+/* 9.1.11, 9.1.12 */
+static int info(void)
+{
+	char name[SHMEM_MAX_NAME_LEN];
+	int major = 0, minor = 0;
+
+	shmem_init();
+	shmem_info_get_version(&major, &minor);
+	shmem_info_get_name(name);
+	CHECK(major == SHMEM_MAJOR_VERSION && minor == SHMEM_MINOR_VERSION && major == 1 && minor == 6);
+	CHECK(!strcmp(name, SHMEM_VENDOR_STRING) && strlen(name) < SHMEM_MAX_NAME_LEN);
+	shmem_pcontrol(1, "ignored");
+	shmem_finalize();
+	return 0;
+}
+
+/* The data of the last PE arrives although nobody waits for it, so exit has waited. */
+static void put_last(void)
+{
+	static long value = 7;
+	long *word = shmem_calloc(1, sizeof(*word));
+
+	shmem_long_put_nbi(word, &value, 1, next_pe());
+	printf("PE %d of %d\n", shmem_my_pe(), shmem_n_pes());
+}
+
+/* 9.1.13: a second call has no effect, and no finalize follows. */
+static int old_start(void)
+{
+	start_pes(0);
+	start_pes(0);
+	CHECK(is_initialized());
+	put_last();
+	return 0;
+}
+
+/* Annex: implicit finalization. */
+static int no_finalize(void)
+{
+	shmem_init();
+	put_last();
+	exit(0);
+}
+
+/* 9.1.6: one PE ends all, whatever they do; the status is that of the call. */
+static int global_exit(int status)
+{
+	shmem_init();
+	if (shmem_my_pe() == shmem_n_pes() - 1) {
+		printf("last words");
+		shmem_global_exit(status);
+	}
+	shmem_barrier_all();
+	return 99;
+}
+
+/* A PE that leaves with a failure does not wait for others. */
+static int failure(void)
+{
+	shmem_init();
+	if (!shmem_my_pe())
+		exit(5);
+	shmem_barrier_all();
+	return 0;
+}
+
+static int bad_pe(void)
+{
+	long *word;
+
+	shmem_init();
+	word = shmem_calloc(1, sizeof(*word));
+	if (!shmem_my_pe())
+		shmem_long_p(word, 1, 1000);
+	shmem_barrier_all();
+	return 0;
+}
+
+static int no_init(void)
+{
+	return shmem_my_pe();
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		int (*run)(void);
+	} ways[] = {{"twice", twice}, {"threads", threads}, {"info", info}, {"start-pes", old_start}, {"no-finalize", no_finalize},
+		    {"failure", failure}, {"bad-pe", bad_pe}, {"no-init", no_init}};
+
+	for (size_t i = 0; argc == 2 && i < sizeof(ways) / sizeof(ways[0]); i++)
+		if (!strcmp(ways[i].name, argv[1]))
+			return ways[i].run();
+	return argc == 3 ? global_exit(atoi(argv[2])) : 98;
+}

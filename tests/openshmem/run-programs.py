@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a program that checks the OpenSHMEM library, with several numbers of PEs: run-programs.py SHMEMCTL PROGRAM PATHS N...
+
+PATHS: of the runtime (self,mapped or self,queue). With PATHS ends, the program's ways to end are tried, each with its status and words.
+"""
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
+PATIENCE_SEC = 100
+
+
+@dataclass
+class Way:
+    arguments: str
+    status: int = 0
+    stdout: str = ''      # one of the lines
+    stderr: str = ''      # words in it
+
+
+WAYS = [
+    Way('twice'),
+    Way('threads', stderr='shmem_init_thread: an unknown thread level'),
+    Way('info'),
+    Way('start-pes', stdout='[2] PE 2 of 3'),
+    Way('no-finalize', stdout='[2] PE 2 of 3'),
+    Way('failure', status=5),
+    Way('bad-pe', status=1, stderr="shmem_long_p: p: PE 1000 is out of range; the context's team has 3 PEs"),
+    Way('no-init', status=1, stderr='shmem_my_pe: OpenSHMEM is not initialised; call shmem_init() first'),
+    Way('global-exit 0', stdout='[2] last words'),
+    Way('global-exit 3', status=3, stdout='[2] last words'),
+]
+
+
+def run(shmemctl, n_pes, command, **environment):
+    return subprocess.run([shmemctl, 'run', '-n', str(n_pes), *command], capture_output=True, text=True, timeout=PATIENCE_SEC,
+                          check=False, env=os.environ | environment)
+
+
+def try_ways(shmemctl, program):
+    for way in WAYS:
+        done = run(shmemctl, 3, [program, *way.arguments.split()])
+        if done.returncode != way.status or way.stderr not in done.stderr or (way.stdout and way.stdout not in done.stdout.splitlines()):
+            sys.exit(f'{way}: status {done.returncode}, printed {done.stdout!r} and {done.stderr!r}')
+
+
+def try_numbers(shmemctl, program, paths, numbers):
+    for n_pes in numbers:
+        done = run(shmemctl, n_pes, [program], SHMD_PATHS=paths)
+        if done.returncode or done.stdout or done.stderr:
+            sys.exit(f'{n_pes} PEs, {paths}: status {done.returncode}, printed {done.stdout!r} and {done.stderr!r}')
+
+
+def main():
+    shmemctl, program, paths, *numbers = sys.argv[1:]
+    if os.environ.get('MESON_EXE_WRAPPER'):
+        print('the launcher starts programs of this machine alone')
+        sys.exit(77)
+    if paths == 'ends':
+        try_ways(shmemctl, program)
+    else:
+        try_numbers(shmemctl, program, paths, map(int, numbers))
+
+
+main()
