@@ -6,17 +6,17 @@
 # Exit status: 77, with a reason as the last line, where this machine cannot do that.
 set -euo pipefail
 
-names=(shmemd libshmemclient0 libshmemclient-dev shmemctl)
+names=(shmemd libshmemclient0 libshmemclient-dev shmemctl libshmd-openshmem0 libshmd-openshmem-dev)
 
 skip() { echo "$*"; exit 77; }
 fail() { echo "FAILED: $*"; exit 1; }
 
 # ---- outside: as root, in namespaces of its own --------------------------------------------------------------------
 
-dependencies() { # dependencies DEBS: of the four packages, but for one another
+dependencies() { # dependencies DEBS: of the packages, but for one another
     local name
     for name in "${names[@]}"; do dpkg-deb -f "$1/${name}"_*.deb Depends; done |
-        tr ',' '\n' | sed 's/^ *//' | grep -v '^libshmemclient0' | sort -u
+        tr ',' '\n' | sed 's/^ *//' | grep -Ev '^(shmemctl|libshmemclient|libshmd-openshmem)' | sort -u
 }
 
 # The packages' dependencies, what their autopkgtests need, and a service manager that is not running.
@@ -123,7 +123,7 @@ make_lower() { # make_lower VERSION
     for deb in /tmp/in/debs/*.deb; do
         rm -rf /tmp/in/unpacked
         dpkg-deb -R "$deb" /tmp/in/unpacked
-        sed -i "s/^Version: .*/Version: $1/; s/\(libshmemclient0 (= \)[^)]*)/\1$1)/" /tmp/in/unpacked/DEBIAN/control
+        sed -i "s/^Version: .*/Version: $1/; s/(= [^)]*)/(= $1)/g" /tmp/in/unpacked/DEBIAN/control
         dpkg-deb --root-owner-group -b /tmp/in/unpacked /tmp/in/lower >/dev/null
     done
 }

@@ -7,7 +7,7 @@ from service import LISTED, PATIENT, SETTINGS, entries, listed, main_pid, proper
 
 DEBS = '/var/cache/vm-lab'
 LOWER = '/var/tmp/lower'
-NAMES = 'shmemd libshmemclient0 libshmemclient-dev shmemctl'
+NAMES = 'shmemd libshmemclient0 libshmemclient-dev shmemctl libshmd-openshmem0 libshmd-openshmem-dev'
 
 # The same files with other numbers.
 MAKE_LOWER = f'''
@@ -16,7 +16,7 @@ mkdir {LOWER}
 for deb in {DEBS}/*.deb; do
     rm -rf {LOWER}.unpacked
     dpkg-deb -R "$deb" {LOWER}.unpacked
-    sed -i 's/^Version: .*/&~lower/; s/\\(libshmemclient0 (= [^)]*\\))/\\1~lower)/' {LOWER}.unpacked/DEBIAN/control
+    sed -i 's/^Version: .*/&~lower/; s/\\((= [^)]*\\))/\\1~lower)/g' {LOWER}.unpacked/DEBIAN/control
     dpkg-deb -Znone -b {LOWER}.unpacked {LOWER} >/dev/null
 done
 '''

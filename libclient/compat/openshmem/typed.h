@@ -29,16 +29,14 @@ static inline void osh_get_nbi(const char *name, shmem_ctx_t ctx, void *dest, co
 	osh_check(name, shmd_get_nbi(osh_ctx_of(ctx), dest, osh_symmetric(source), bytes, pe));
 }
 
-/*
- * n blocks of n_elements each; the starts of blocks are so many elements apart. The program's numbers: a product that overflows is larger than
- * any memory, so the program is wrong already.
- */
+/* n blocks of n_elements each; the starts of blocks are so many elements apart. */
 struct osh_blocks {
 	size_t n, n_elements;
 	ptrdiff_t dest_stride, source_stride;
 	size_t bytes; /* of an element */
 };
 
+/* All products are bounded by the program's memory: the elements lie in it. */
 static inline struct shmd_stride osh_stride(struct osh_blocks blocks)
 {
 	return (struct shmd_stride){.n = blocks.n,
