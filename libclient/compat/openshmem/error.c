@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of the library, and failures. */
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "libclient/compat/openshmem/openshmem.h"
+
+#define LAUNCHER_MSEC 2000
 
 struct osh osh;
 
@@ -15,9 +19,11 @@ void osh_fail(const char *name, int error)
 		fprintf(stderr, "%s: OpenSHMEM is not initialised; call shmem_init() first\n", name);
 		exit(1);
 	}
-	(void)error;
 	snprintf(text, sizeof(text), "%s: %s", name, shmd_error_text());
 	fflush(NULL);
+	/* The launcher learns of a PE that ended and ends this one, too, with the status of that PE; an abort might come before. */
+	if (error == -EHOSTDOWN)
+		poll(NULL, 0, LAUNCHER_MSEC);
 	shmd_world_abort(osh.world, 1, text);
 }
 
