@@ -71,6 +71,16 @@ static int has_large(const struct pe_home *home)
 	return home->slot_bytes > SMALL_BYTES;
 }
 
+static void check_large(const uint8_t *slot, uint32_t seed)
+{
+	uint8_t wanted[LARGE_BYTES];
+	uint32_t i;
+
+	for (i = 0; i < LARGE_BYTES; i++)
+		wanted[i] = byte_of(seed, LARGE_AT + i);
+	ASSERT_MEMEQ(slot + LARGE_AT, wanted, LARGE_BYTES);
+}
+
 /* A large one goes to one PE only. */
 static uint32_t next_pe(const struct pe_home *home)
 {
@@ -150,7 +160,7 @@ static uint32_t seed_of(uint32_t lane, uint32_t round)
 /* Slots of this PE's copy that belong to this thread: of the lanes with its number. */
 static void check_slots(struct pe_home *home, uint32_t round)
 {
-	uint32_t before = (home->pe + home->n_pes - 1) % home->n_pes, lane, i;
+	uint32_t before = (home->pe + home->n_pes - 1) % home->n_pes, lane;
 	uint8_t wanted[SMALL_BYTES];
 
 	for (lane = home->thread; lane < pe_n_lanes(home); lane += home->n_threads) {
@@ -160,8 +170,7 @@ static void check_slots(struct pe_home *home, uint32_t round)
 		ASSERT_MEMEQ(slot, wanted, SMALL_BYTES);
 		if (!has_large(home) || lane / home->n_threads != before)
 			continue;
-		for (i = 0; i < LARGE_BYTES; i++)
-			ASSERT_EQ(slot[LARGE_AT + i], byte_of(seed_of(lane, round), LARGE_AT + i));
+		check_large(slot, seed_of(lane, round));
 		ASSERT_EQ(slot[LARGE_AT - 1], GUARD);
 		ASSERT_EQ(slot[LARGE_AT + LARGE_BYTES], GUARD);
 	}
@@ -189,7 +198,7 @@ static void get_from(struct pe_home *home, uint8_t *dest, enum kind kind, uint32
 static void check_gets(struct pe_home *home, uint8_t *dest, enum kind kind, uint32_t round)
 {
 	const uint8_t *slot = pe_slot(home, pe_my_lane(home));
-	uint32_t seed = seed_of(pe_my_lane(home), round), pe, i;
+	uint32_t seed = seed_of(pe_my_lane(home), round), pe;
 	uint8_t wanted[SMALL_BYTES];
 
 	fill_wanted(wanted, seed, get_blocks.dest_stride_bytes, put_blocks.source_stride_bytes);
@@ -201,8 +210,7 @@ static void check_gets(struct pe_home *home, uint8_t *dest, enum kind kind, uint
 	if (!has_large(home))
 		return;
 	PE_CALL(home, get, dest + LARGE_AT, slot + LARGE_AT, LARGE_BYTES, next_pe(home));
-	for (i = 0; i < LARGE_BYTES; i++)
-		ASSERT_EQ(dest[LARGE_AT + i], byte_of(seed, LARGE_AT + i));
+	check_large(dest, seed);
 }
 
 static void clear_slots(struct pe_home *home)
