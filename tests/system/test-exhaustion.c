@@ -87,10 +87,10 @@ static void hog_deinit(struct hog *hog)
 	fixture_daemon_stop(&hog->daemon);
 }
 
-/* As many mappings as the kernel gives a process by default, or that a test of a few seconds can have. */
+/* As many mappings as the kernel gives a process by default, or that a test of a second can have. */
 static unsigned int set_max_map_count(struct hog *hog)
 {
-	unsigned int n = test_has_sanitizer() ? 8192 : 65530;
+	unsigned int n = test_is_full() && !test_has_sanitizer() ? 65530 : 8192;
 	char path[160];
 	FILE *file;
 

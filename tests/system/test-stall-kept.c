@@ -27,7 +27,7 @@
 #define OTHERS 40100u
 #define N_OTHERS 12u
 #define MEMORY_BYTES (64u << 20)
-#define ATTACK_NSEC ((test_is_full() ? 15 : 5) * NSEC_PER_SEC)
+#define ATTACK_NSEC ((test_is_full() ? 15 : 2) * NSEC_PER_SEC)
 /* Twice three quarters of restart-grace, which is 5 s. */
 #define RESUMED_NSEC (7500 * NSEC_PER_MSEC)
 #define STOPPED_NSEC (30 * NSEC_PER_SEC)

@@ -235,7 +235,7 @@ TEST(counters_of_a_nic_are_those_of_all_its_users_and_never_fall)
 	rig_close(&rig);
 }
 
-#define N_COMINGS (test_is_full() ? 300u : 60u)
+#define N_COMINGS (test_is_full() ? 300u : 25u)
 
 struct comer {
 	pthread_t thread;
@@ -440,7 +440,7 @@ TEST(questions_that_were_left_touch_nothing_of_a_context_that_is_closed)
 	rig_close(&rig);
 }
 
-#define ASKED_NSEC ((test_is_full() ? 20 : 3) * NSEC_PER_SEC)
+#define ASKED_NSEC ((test_is_full() ? 20 : 1) * NSEC_PER_SEC)
 
 /* Its thread sleeps, and answers just as the caller gives up: it does not pass for one that stands still until it is woken. */
 TEST(an_idle_executor_that_answered_a_little_late_is_asked_again)
@@ -471,7 +471,7 @@ TEST(an_idle_executor_that_answered_a_little_late_is_asked_again)
 
 #define ATTACKED_BYTES (64u << 20)
 #define SLICE_NSEC (10 * NSEC_PER_MSEC)
-#define STALLED_SLICES (test_is_full() ? 100u : 40u)
+#define STALLED_SLICES (test_is_full() ? 100u : 20u)
 #define ATTACK_NSEC (20 * NSEC_PER_SEC)
 #define N_ROUNDS 8u
 #define KEEPS_AT_LEAST 0.4
