@@ -29,9 +29,30 @@ def files_of_tests(tests, targets, suites, build):
 
 
 def shared_libraries(targets, build):
-    """Which test loads which of them meson does not say."""
+    """{library: the name by which programs load it}, of those that are built."""
     files = [os.path.relpath(name, build) for target in targets if target['type'] == 'shared library' for name in target['filename']]
-    return [name for name in files if (build / name).exists()]
+    return {name: (pathlib.Path(name).name.split('.so')[0] + '.so').encode() for name in files if (build / name).exists()}
+
+
+def words_of(test):
+    """Its command line and environment, where folders of libraries stand."""
+    return [pathlib.Path(word) for text in [*test['cmd'], *test['env'].values()] for word in text.split(':')]
+
+
+def with_libraries(files, tests, libraries, build):
+    """Which test loads which library meson does not say. Whatever loads one has its name in it, or is given its folder."""
+    contents = {name: (build / name).read_bytes() for name in {*libraries, *(name for names in files.values() for name in names)}}
+    loads = {name: [library for library, so in libraries.items() if so in content] for name, content in contents.items()}
+    given = {test['name']: words_of(test) for test in tests}
+
+    def of_test(test, names):
+        found = {library for library in libraries if {build / library, (build / library).parent} & set(given[test])}
+        more = found.union(*(loads[name] for name in names))
+        while more - found:
+            found |= more
+            more = found.union(*(loads[name] for name in found))
+        return sorted({*names, *found})
+    return {test: of_test(test, names) for test, names in files.items()}
 
 
 def sums_of(build, files):
@@ -51,10 +72,10 @@ def main():
     parser.add_argument('suites', nargs='+')
     options = parser.parse_args()
     targets = introspect(options.build, '--targets')
-    files = files_of_tests(introspect(options.build, '--tests'), targets, options.suites, options.build)
+    tests = introspect(options.build, '--tests')
+    files = files_of_tests(tests, targets, options.suites, options.build)
     if options.save or options.changed:
-        libraries = shared_libraries(targets, options.build)
-        files = {test: names + libraries for test, names in files.items()}
+        files = with_libraries(files, tests, shared_libraries(targets, options.build), options.build)
     lines = []
     if options.save:
         options.save.write_text(json.dumps(sums_of(options.build, files)), encoding='utf-8')

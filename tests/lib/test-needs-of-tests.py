@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The files that tests need, with a meson that knows three tests."""
+import copy
 import json
 import os
 import pathlib
@@ -16,9 +17,9 @@ import json, os, sys
 print(json.dumps(json.loads(os.environ["FAKE"])[sys.argv[2]]))
 '''
 
-TESTS = [{'name': 'test-a', 'suite': ['shmemd:unit'], 'depends': ['a']},
-         {'name': 'test-b c', 'suite': ['shmemd:unit'], 'depends': ['b', 'helper']},
-         {'name': 'test-system', 'suite': ['shmemd:system'], 'depends': ['helper']}]
+TESTS = [{'name': 'test-a', 'suite': ['shmemd:unit'], 'depends': ['a'], 'cmd': ['a'], 'env': {}},
+         {'name': 'test-b c', 'suite': ['shmemd:unit'], 'depends': ['b', 'helper'], 'cmd': ['b'], 'env': {}},
+         {'name': 'test-system', 'suite': ['shmemd:system'], 'depends': ['helper'], 'cmd': ['helper'], 'env': {}}]
 
 
 class TestNeeds(unittest.TestCase):
@@ -26,16 +27,17 @@ class TestNeeds(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
         self.build = pathlib.Path(self.folder.name)
-        for name in ('a', 'b', 'helper', 'lib.so'):
+        self.tests = copy.deepcopy(TESTS)
+        for name in ('a', 'b', 'helper', 'lib.so.1', 'base.so'):
             (self.build / name).write_text('made first', encoding='utf-8')
         (self.build / 'meson').write_text(FAKE_MESON, encoding='utf-8')
         (self.build / 'meson').chmod(0o755)
 
     def ask(self, *arguments):
         targets = [{'id': name, 'type': 'executable', 'filename': [str(self.build / name)]} for name in ('a', 'b', 'helper')]
-        targets += [{'id': 'lib', 'type': 'shared library', 'filename': [str(self.build / 'lib.so')]}]
+        targets += [{'id': name, 'type': 'shared library', 'filename': [str(self.build / name)]} for name in ('lib.so.1', 'base.so')]
         env = {**os.environ, 'PATH': f'{self.build}:{os.environ["PATH"]}',
-               'FAKE': json.dumps({'--tests': TESTS, '--targets': targets})}
+               'FAKE': json.dumps({'--tests': self.tests, '--targets': targets})}
         return subprocess.run([sys.executable, FOLDER / 'needs-of-tests.py', *arguments], env=env, capture_output=True, text=True,
                               check=True).stdout.splitlines()
 
@@ -61,8 +63,22 @@ class TestNeeds(unittest.TestCase):
     def test_what_a_test_depends_on_changes_it(self):
         self.assertEqual(self.changed_by('helper'), ['test-b c'])
 
-    def test_a_shared_library_changes_all(self):
-        self.assertEqual(self.changed_by('lib.so'), ['test-a', 'test-b c'])
+    def test_a_shared_library_that_no_file_of_a_test_names_changes_none(self):
+        self.assertEqual(self.changed_by('lib.so.1'), [])
+
+    def test_a_shared_library_changes_the_test_with_a_file_that_names_it(self):
+        (self.build / 'helper').write_text('opens lib.so.1', encoding='utf-8')
+        self.assertEqual(self.changed_by('lib.so.1'), ['test-b c'])
+
+    def test_a_shared_library_changes_the_test_that_gets_its_folder_or_itself(self):
+        self.tests[0]['env'] = {'LD_LIBRARY_PATH': f'/somewhere:{self.build}'}
+        self.tests[1]['cmd'] = ['b', str(self.build / 'lib.so.1')]
+        self.assertEqual(self.changed_by('lib.so.1'), ['test-a', 'test-b c'])
+
+    def test_a_shared_library_that_another_one_loads_changes_the_test(self):
+        (self.build / 'a').write_text('opens lib.so.1', encoding='utf-8')
+        (self.build / 'lib.so.1').write_text('opens base.so', encoding='utf-8')
+        self.assertEqual(self.changed_by('base.so'), ['test-a'])
 
 
 if __name__ == '__main__':

@@ -11,7 +11,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "config.h"
 #include "daemon/porter/zygote.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
@@ -27,7 +26,7 @@ const struct nic_qp_params client_params = {
 /* ---- NICs ---------------------------------------------------------------------------------------------------- */
 
 /* Callers ask no slot whether it is empty. */
-static void add_nic(struct rig *rig, struct nic *nic)
+void rig_add_nic(struct rig *rig, struct nic *nic)
 {
 	void (*slots[sizeof(struct nic_ops) / sizeof(void (*)(void))])(void);
 
@@ -66,7 +65,7 @@ static void open_soft(struct rig *rig, unsigned int n_nics, const char *fault, b
 	rig->n_nics = 0;
 	ASSERT_OK(nic_soft_probe(&attr, &rig->nics));
 	list_for_each_entry(nic, &rig->nics, link)
-		add_nic(rig, nic);
+		rig_add_nic(rig, nic);
 	ASSERT_EQ(rig->n_nics, n_nics);
 }
 
@@ -102,25 +101,6 @@ void rig_close(struct rig *rig)
 	if (rig->zygote)
 		close(rig->zygote);
 }
-
-#if HAVE_MLX5
-void rig_open_mlx5(struct rig *rig, unsigned int n_nics, const char *trace)
-{
-	const struct nic_mlx5_attr attr = {.trace = trace, .objects = getenv("SHMEMD_MLX5_OBJECTS")};
-	struct nic_mlx5_report report;
-	struct nic *nic;
-
-	list_init(&rig->nics);
-	rig->n_nics = 0;
-	rig->zygote = 0;
-	ASSERT_OK(nic_mlx5_probe(&attr, &rig->nics, &report));
-	ASSERT_STREQ(report.unusable, "");
-	list_for_each_entry(nic, &rig->nics, link)
-		if (rig->n_nics < n_nics)
-			add_nic(rig, nic);
-	ASSERT_EQ(rig->n_nics, n_nics);
-}
-#endif
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 

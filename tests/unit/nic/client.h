@@ -40,6 +40,7 @@ void rig_open_remote(struct rig *rig, unsigned int n_nics, const char *fault);
 void rig_open_unsaved(struct rig *rig, unsigned int n_nics); /* as of a daemon without a store */
 /* ConnectX NICs, real or simulated, where the build has that backend; the first n_nics are used. */
 void rig_open_mlx5(struct rig *rig, unsigned int n_nics, const char *trace);
+void rig_add_nic(struct rig *rig, struct nic *nic); /* for the functions above */
 void rig_close(struct rig *rig);
 
 struct client_qp {
