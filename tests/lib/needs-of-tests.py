@@ -5,6 +5,7 @@
   tests/lib/needs-of-tests.py BUILD SUITE...                  the files, relative to BUILD, as arguments of ninja
   tests/lib/needs-of-tests.py --save FILE BUILD SUITE...      writes the sums of the files, which are built, to FILE
   tests/lib/needs-of-tests.py --changed FILE BUILD SUITE...   the tests with a file that is not as FILE has it, one a line
+  tests/lib/needs-of-tests.py --pages BUILD SUITE...          the tests with a file that maps memory or asks how large a page is
 
 Two configurations of one tree share most of their programs. A test whose files are the same bytes in both says the same
 twice, so .ci/run repeats the others alone.
@@ -15,6 +16,10 @@ import json
 import os
 import pathlib
 import subprocess
+
+# By these a program sees the size of a page. The libc, too, uses them, to give the same whatever the size is.
+OF_PAGES = {'getauxval', 'getpagesize', 'madvise', 'memfd_create', 'mincore', 'mlock', 'mmap', 'mmap64', 'mprotect', 'mremap', 'msync',
+            'munmap', 'posix_madvise', 'posix_memalign', 'pvalloc', 'sbrk', 'shmat', 'syscall', 'sysconf', 'valloc'}
 
 
 def introspect(build, what):
@@ -64,17 +69,29 @@ def changed(before, now):
     return [test for test, sums in now.items() if before.get(test) != sums]
 
 
+def imported_by(file):
+    lines = subprocess.run(['nm', '-D', '--undefined-only', file], capture_output=True, text=True, check=False).stdout.splitlines()
+    return {line.split()[-1].split('@')[0] for line in lines}
+
+
+def of_pages(files, build):
+    """A script imports nothing, so only what it runs counts."""
+    imports = {name: imported_by(build / name) for name in {name for names in files.values() for name in names}}
+    return [test for test, names in files.items() if any(imports[name] & OF_PAGES for name in names)]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--save', type=pathlib.Path)
     parser.add_argument('--changed', type=pathlib.Path)
+    parser.add_argument('--pages', action='store_true')
     parser.add_argument('build', type=lambda name: pathlib.Path(name).resolve())
     parser.add_argument('suites', nargs='+')
     options = parser.parse_args()
     targets = introspect(options.build, '--targets')
     tests = introspect(options.build, '--tests')
     files = files_of_tests(tests, targets, options.suites, options.build)
-    if options.save or options.changed:
+    if options.save or options.changed or options.pages:
         files = with_libraries(files, tests, shared_libraries(targets, options.build), options.build)
     lines = []
     if options.save:
@@ -82,6 +99,8 @@ def main():
     elif options.changed:
         before = json.loads(options.changed.read_text(encoding='utf-8'))
         lines = changed(before, sums_of(options.build, files))
+    elif options.pages:
+        lines = of_pages(files, options.build)
     else:
         lines = sorted({name for names in files.values() for name in names})
     for line in lines:

@@ -17,6 +17,11 @@ import json, os, sys
 print(json.dumps(json.loads(os.environ["FAKE"])[sys.argv[2]]))
 '''
 
+FAKE_NM = '''#!/bin/sh
+for file in "$@"; do :; done
+sed -n 's/^calls /                 U /p' "$file"
+'''
+
 TESTS = [{'name': 'test-a', 'suite': ['shmemd:unit'], 'depends': ['a'], 'cmd': ['a'], 'env': {}},
          {'name': 'test-b c', 'suite': ['shmemd:unit'], 'depends': ['b', 'helper'], 'cmd': ['b'], 'env': {}},
          {'name': 'test-system', 'suite': ['shmemd:system'], 'depends': ['helper'], 'cmd': ['helper'], 'env': {}}]
@@ -30,8 +35,9 @@ class TestNeeds(unittest.TestCase):
         self.tests = copy.deepcopy(TESTS)
         for name in ('a', 'b', 'helper', 'lib.so.1', 'base.so'):
             (self.build / name).write_text('made first', encoding='utf-8')
-        (self.build / 'meson').write_text(FAKE_MESON, encoding='utf-8')
-        (self.build / 'meson').chmod(0o755)
+        for name, text in (('meson', FAKE_MESON), ('nm', FAKE_NM)):
+            (self.build / name).write_text(text, encoding='utf-8')
+            (self.build / name).chmod(0o755)
 
     def ask(self, *arguments):
         targets = [{'id': name, 'type': 'executable', 'filename': [str(self.build / name)]} for name in ('a', 'b', 'helper')]
@@ -79,6 +85,11 @@ class TestNeeds(unittest.TestCase):
         (self.build / 'a').write_text('opens lib.so.1', encoding='utf-8')
         (self.build / 'lib.so.1').write_text('opens base.so', encoding='utf-8')
         self.assertEqual(self.changed_by('base.so'), ['test-a'])
+
+    def test_only_a_program_that_calls_a_function_of_pages_sees_them(self):
+        (self.build / 'a').write_text('calls printf@GLIBC_2.17\ncalls mmapped', encoding='utf-8')
+        (self.build / 'helper').write_text('calls mmap@GLIBC_2.17', encoding='utf-8')
+        self.assertEqual(self.ask('--pages', self.build, 'unit'), ['test-b c'])
 
 
 if __name__ == '__main__':
