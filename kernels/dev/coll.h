@@ -134,6 +134,7 @@ SHMDI_FN int shmd_dev_scan_exclusive(struct shmd_dev_ctx *ctx, struct shmd_dev_t
 SHMDI_FN int shmd_dev_scan_exclusive_as(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, const struct shmd_dev_coll *args,
 					struct shmd_dev_mode mode);
 
+#include <shmd/dev/impl/coll-collect.h>
 #include <shmd/dev/impl/coll-move.h>
 #include <shmd/dev/impl/coll-reduce.h>
 

@@ -16,6 +16,9 @@ static uint64_t mix(uint64_t x)
 	return x ^ (x >> 32);
 }
 
+/* Bytes of a long double that are the number; the rest is padding. */
+#define LONG_DOUBLE_BYTES (__LDBL_MANT_DIG__ == 64 ? 10 : sizeof(long double))
+
 /* Numbers whose products stay numbers. */
 static double small_number(uint64_t random)
 {
@@ -35,7 +38,7 @@ static void element_of(uint32_t type, uint64_t random, uint8_t *ret_element)
 	else if (type == SHMD_DEV_TYPE_DOUBLE || type == SHMD_DEV_TYPE_COMPLEX_DOUBLE)
 		memcpy(ret_element, d, sizeof(d));
 	else if (type == SHMD_DEV_TYPE_LONG_DOUBLE)
-		memcpy(ret_element, &l, sizeof(l));
+		memcpy(ret_element, &l, LONG_DOUBLE_BYTES);
 	else
 		memcpy(ret_element, &random, sizeof(random));
 }
@@ -262,10 +265,8 @@ static void neutral(uint32_t type, uint32_t op, uint8_t *ret_element)
 /* Bytes of a long double that are not part of the number. */
 static void mark_padding(uint32_t type, uint64_t bytes, uint8_t *defined)
 {
-	if (type != SHMD_DEV_TYPE_LONG_DOUBLE || __LDBL_MANT_DIG__ != 64)
-		return;
-	for (uint64_t i = 0; i < bytes; i++)
-		defined[i] = i % sizeof(long double) < 10;
+	for (uint64_t i = 0; type == SHMD_DEV_TYPE_LONG_DOUBLE && i < bytes; i++)
+		defined[i] = i % sizeof(long double) < LONG_DOUBLE_BYTES;
 }
 
 /* Elements from `at` of members first..last - 1. */

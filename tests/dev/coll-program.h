@@ -68,7 +68,7 @@ struct coll_step {
 uint8_t coll_source_byte(const struct coll_step *step, uint32_t member, uint64_t at);
 uint64_t coll_source_bytes(const struct coll_step *step, uint32_t member);
 uint64_t coll_dest_bytes(const struct coll_step *step, uint32_t member);
-/* What dest of a member is after the call, and which bytes of it are defined. */
+/* The dest of a member after the call, and which bytes of it are defined. */
 void coll_model(const struct coll_step *step, uint32_t member, uint8_t *ret_dest, uint8_t *ret_defined);
 /* The bytes that a member passes to a collect. */
 uint64_t coll_collect_bytes(const struct coll_step *step, uint32_t member);

@@ -5,6 +5,8 @@
  * In the C build a loop works on 64 bytes at a time, copied into locals, so that compilers make vectors of it whatever the alignment,
  * and even if the result is one of the operands. Sums and products of signed integers are those of unsigned ones, which wrap.
  */
+#include <shmd/dev/coll.h>
+
 #ifndef SHMDI_COLL_OPS_H
 #define SHMDI_COLL_OPS_H
 

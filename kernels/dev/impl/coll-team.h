@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all collectives stand on: arguments, members, and the exchange by which the members of a team tell each other that they have
+ * The ground of all collectives: arguments, members, and the exchange by which the members of a team tell each other that they have
  * called, with a few bytes of data.
  *
  * Exchanges of a team are numbered. In each a PE writes the number into a slot of every other member, with data where it has some, and
@@ -200,7 +200,7 @@ SHMDI_FN int shmdi_coll_await(const struct shmdi_coll *c, uint32_t sender, uint6
 	return shmdi_pe_until(c->ctx, &until, SHMD_DEV_THREAD, c->mode.timeout_nsec);
 }
 
-/* What goes into a slot: a word, then bytes; either may be missing. */
+/* The data of a slot: a word, then bytes; either may be missing. */
 struct shmdi_coll_note {
 	const uint64_t *word;
 	const uint8_t *data; /* in the heap */

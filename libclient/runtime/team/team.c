@@ -290,7 +290,7 @@ int shmd_team_destroy(struct shmd_team *team)
 	r = team_check(team);
 	if (r < 0 || team->dev.id < WORLD_N_BUILTIN)
 		return r;
-	/* What a collective that failed has posted must not arrive in scratch that is used again. */
+	/* Requests of a collective that failed must not arrive in scratch that is used again. */
 	if (team->dev.coll_status)
 		r = world_status_error(team->world, shmd_dev_quiet(&team->world->ctx->dev), "completing the operations of a team", -1);
 	if (!r)
