@@ -19,7 +19,7 @@
 
 #include "types.h"
 
-#define SHMD_DEV_WORLD_VERSION 1u
+#define SHMD_DEV_WORLD_VERSION 2u
 #define SHMD_DEV_HEAPS 2u
 #define SHMD_DEV_HEAP_CHUNKS 64u /* of each heap */
 #define SHMD_DEV_RAILS 4u /* NICs that a PE uses at once */
@@ -181,10 +181,20 @@ SHMD_PIN_OFFSET(struct shmd_dev_ctx, bounce_lock, 128);
 /*
  * Scratch of a team, in the part of heap 0 that the runtime keeps for itself, at the same offset on all PEs. One flag of 64 bits for
  * each round of a dissemination, in a cache line of its own: the number of the newest sync whose message of this round has arrived.
- * They only grow, so syncs may follow one another without anything between them. The second half is for collectives.
+ * They only grow, so syncs may follow one another without anything between them.
+ *
+ * The second half is for collectives: SHMD_DEV_COLL_SENDERS pairs of slots, each a cache line: the number of an exchange, and up to
+ * SHMD_DEV_COLL_SLOT_DATA bytes of data (<shmd/dev/coll.h>). A pair belongs to one sender, who uses its slots in turn.
  */
 #define SHMD_DEV_SYNC_FLAG_BYTES 64u
 #define SHMD_DEV_TEAM_SCRATCH_BYTES 4096u
+#define SHMD_DEV_COLL_OFFSET 2048u
+#define SHMD_DEV_COLL_SENDERS 16u
+#define SHMD_DEV_COLL_SLOT_BYTES 64u
+#define SHMD_DEV_COLL_SLOT_DATA 56u
+
+/* struct shmd_dev_team.flags */
+#define SHMD_TEAM_MAPPED 0x1u /* all members map each other's heaps; the same on all of them */
 
 struct shmd_dev_team {
 	uint64_t world_addr; /* struct shmd_dev_world */
@@ -195,16 +205,22 @@ struct shmd_dev_team {
 	uint32_t n_pes;
 	uint32_t my_pe; /* of the caller in this team */
 	uint32_t start, stride;
-	uint8_t reserved0[16];
+	uint32_t flags; /* SHMD_TEAM_* */
+	uint8_t reserved0[12];
 
 	/* mutable, by one caller at a time: collective calls of one team do not overlap on one PE */
 	uint64_t n_syncs; /* complete on this PE; the next one has the number behind it */
 	uint64_t n_begun; /* n_syncs, or one more after a sync that failed here */
-	uint8_t reserved1[48];
+	uint64_t n_exchanges; /* of collectives, begun on this PE */
+	int32_t coll_status; /* SHMD_DEV_OK, or the status of the first collective that failed here: later ones return it */
+	uint8_t reserved1[36];
 };
 SHMD_PIN_SIZE(struct shmd_dev_team, 128);
 SHMD_PIN_OFFSET(struct shmd_dev_team, scratch_offset, 16);
 SHMD_PIN_OFFSET(struct shmd_dev_team, n_pes, 32);
+SHMD_PIN_OFFSET(struct shmd_dev_team, flags, 48);
 SHMD_PIN_OFFSET(struct shmd_dev_team, n_syncs, 64);
+SHMD_PIN_OFFSET(struct shmd_dev_team, n_exchanges, 80);
+SHMD_PIN_OFFSET(struct shmd_dev_team, coll_status, 88);
 
 #endif

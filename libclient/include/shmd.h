@@ -31,6 +31,7 @@
 #include <stdint.h>
 
 #include <shmd-bootstrap.h>
+#include <shmd-coll.h>
 #include <shmd/abi/world.h>
 #include <shmemclient.h>
 

@@ -3,7 +3,7 @@
 """The device headers define shmd_* for callers and shmdi_* for themselves, and a page documents all of the former.
 
 Public headers are in kernels/dev: each function that they define or declare is in the synopsis of the page (shmd_dev_pe(3) for pe.h,
-shmd_dev_qp(3) for the others), and each macro, struct, enum and enumerator is named in it. Headers in kernels/dev/impl add only shmdi_*
+shmd_dev_coll(3) for coll.h, shmd_dev_qp(3) for the others), and each macro, struct, enum and enumerator is named in it. Headers in kernels/dev/impl add only shmdi_*
 and SHMDI_*; of the rest they hold the bodies.
 Only kernels and tests name shmdi_*. Inline assembly is in three headers of impl and, outside of tests, nowhere else.
 """
@@ -15,7 +15,7 @@ from checklib import Planted
 PUBLIC = re.compile(r'kernels/dev/[^/]+\.h$')
 IMPL = re.compile(r'kernels/dev/impl/[^/]+\.h$')
 PAGE = 'libclient/man/shmd_dev_qp.3'
-PAGES = {'kernels/dev/pe.h': 'libclient/man/shmd_dev_pe.3'}
+PAGES = {'kernels/dev/coll.h': 'libclient/man/shmd_dev_coll.3', 'kernels/dev/pe.h': 'libclient/man/shmd_dev_pe.3'}
 WITH_ASSEMBLY = {f'kernels/dev/impl/{name}.h' for name in ('annotate', 'order', 'order-callers')}
 
 FUNCTION = re.compile(r'^SHMDI_(?:FN|API|SLOW|APART) [\w *]*?\b(\w+)\(', re.M)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What libshmemclient exports = what its symbol map names = what its headers declare = what has a man page.
 
-Device functions are in headers alone: each that shmd_dev_qp(3) or shmd_dev_pe(3) has in its synopsis has a page that points there.
+Device functions are in headers alone: each that shmd_dev_qp(3), shmd_dev_pe(3) or shmd_dev_coll(3) has in its synopsis has a page that points there.
 check-dev-headers compares those synopses with the headers.
 """
 import pathlib
@@ -71,7 +71,7 @@ def declared(root, cc, headers):
     return names
 
 
-DEVICE_PAGES = ('shmd_dev_qp', 'shmd_dev_pe')
+DEVICE_PAGES = ('shmd_dev_qp', 'shmd_dev_pe', 'shmd_dev_coll')
 
 
 def device_documented(folder, stem):

@@ -83,6 +83,21 @@ static uint32_t place_of(const struct shmd_team *team, int pe)
 	return i;
 }
 
+/* Every member finds the same, since all have the cards of all. */
+static bool all_are_mapped(const struct shmd_team *team, int n_pes)
+{
+	const struct world_card *cards = team->world->cards;
+	const struct world_card *first = &cards[team_pe(team, 0)];
+	bool are_mapped = true;
+
+	for (int i = 0; i < n_pes; i++) {
+		const struct world_card *card = &cards[team_pe(team, i)];
+
+		are_mapped = are_mapped && card->node == first->node && (card->allow & SHMD_ALLOW_MAPPED);
+	}
+	return are_mapped || n_pes == 1;
+}
+
 void team_begin(struct shmd_team *team, uint32_t id, int n_pes)
 {
 	team->dev.world_addr = (uintptr_t)team->world->dev;
@@ -92,6 +107,7 @@ void team_begin(struct shmd_team *team, uint32_t id, int n_pes)
 	team->dev.id = id;
 	team->dev.n_pes = (uint32_t)n_pes;
 	team->dev.stride = 1;
+	team->dev.flags = all_are_mapped(team, n_pes) ? SHMD_TEAM_MAPPED : 0;
 	team->dev.my_pe = place_of(team, team->world->rank);
 	list_add(team->world, team);
 }
@@ -274,7 +290,11 @@ int shmd_team_destroy(struct shmd_team *team)
 	r = team_check(team);
 	if (r < 0 || team->dev.id < WORLD_N_BUILTIN)
 		return r;
-	r = team_finish_sync(team);
+	/* Requests of a collective that failed must not arrive in scratch that is used again. */
+	if (team->dev.coll_status)
+		r = world_status_error(team->world, shmd_dev_quiet(&team->world->ctx->dev), "completing the operations of a team", -1);
+	if (!r)
+		r = team_finish_sync(team);
 	if (!r)
 		r = team_sync(team);
 	/* A PE that did not come may still write to the scratch, so its id stays in use. */

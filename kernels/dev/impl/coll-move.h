@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collectives that move data: the bodies. Contracts are in coll.h, which includes this.
+ *
+ * A few bytes travel with the exchange, in slots. Everything else is read by those who want it, straight from source into dest: all
+ * have called (meet), each reads, all have read (meet).
+ */
+#include <shmd/dev/coll.h>
+
+#ifndef SHMDI_COLL_MOVE_H
+#define SHMDI_COLL_MOVE_H
+
+#include <shmd/dev/impl/coll-team.h>
+#include <shmd/dev/impl/pe-strided.h>
+
+/* ---- reading ------------------------------------------------------------------------------------------------------------------ */
+
+/* Bytes of member i's source, to the caller's dest; by a queue they are there after shmdi_coll_settle(). All threads of the scope. */
+SHMDI_FN int shmdi_coll_read(const struct shmdi_coll *c, uint32_t i, uint64_t to, uint64_t from, uint64_t bytes)
+{
+	struct shmdi_pe_at at;
+	int rc = shmdi_coll_find(c, &c->source, i, from, &at);
+
+	if (SHMDI_UNLIKELY(rc) || !bytes)
+		return rc;
+	if (SHMDI_UNLIKELY(!at.addr))
+		return shmdi_queue_get(c->ctx, &at, c->dest.own + to, bytes, &c->mode, 0);
+	if (c->dest.own + to != (const uint8_t *)(uintptr_t)at.addr)
+		shmdi_copy(c->dest.own + to, (const void *)(uintptr_t)at.addr, bytes, c->mode.scope);
+	return SHMD_DEV_OK;
+}
+
+/* Block i of dest from member i's source, at `from` there, for all members. */
+SHMDI_FN int shmdi_coll_read_all(struct shmdi_coll *c, uint64_t from, uint64_t bytes)
+{
+	uint32_t i, j;
+	int rc = shmdi_coll_meet(c);
+
+	for (i = 0; i < c->n && !rc; i++) {
+		j = shmdi_coll_other(c, i);
+		rc = shmdi_coll_read(c, j, j * bytes, from, bytes);
+	}
+	if (!rc)
+		rc = shmdi_coll_settle(c);
+	return rc ? rc : shmdi_coll_meet(c);
+}
+
+/* Block i of dest from the slot of member i. One caller; `stride` as shmdi_coll_tell_all(). */
+SHMDI_APART int shmdi_coll_slots_one(const struct shmdi_coll *c, uint64_t stride, uint64_t bytes)
+{
+	uint32_t i, j;
+	int rc = shmdi_coll_tell_all(c, shmdi_coll_note_of(c->source.own, bytes), stride);
+
+	shmdi_copy(c->dest.own + c->me * bytes, c->source.own + c->me * stride, bytes, SHMD_DEV_THREAD);
+	for (i = 0; i + 1 < c->n && !rc; i++) {
+		j = shmdi_coll_other(c, i);
+		rc = shmdi_coll_await(c, j, c->number);
+		if (!rc)
+			shmdi_copy(c->dest.own + j * bytes, shmdi_coll_data(c, j), bytes, SHMD_DEV_THREAD);
+	}
+	return !rc && c->by_queue ? shmdi_coll_settle_one(c) : rc;
+}
+
+/* stride 0: all of source to everybody; else block i of it to member i. */
+SHMDI_FN int shmdi_coll_blocks_to_all(struct shmdi_coll *c, uint64_t stride, uint64_t bytes)
+{
+	int rc = SHMD_DEV_OK;
+
+	if (shmd_dev_coll_plan(c->team, bytes) != SHMD_DEV_COLL_SLOTS)
+		return shmdi_coll_read_all(c, c->me * stride, bytes);
+	c->number++;
+	if (shmdi_scope_enter(c->mode.scope))
+		rc = shmdi_coll_slots_one(c, stride, bytes);
+	return rc;
+}
+
+/* ---- broadcast ---------------------------------------------------------------------------------------------------------------- */
+
+/* Data with the root's number, or its number alone. */
+SHMDI_APART int shmdi_broadcast_root_one(const struct shmdi_coll *c, uint64_t bytes)
+{
+	int rc = shmdi_coll_tell_all(c, shmdi_coll_note_of(c->source.own, bytes), 0);
+
+	/* Where data is not in the slots the others read it from source. */
+	if (!rc && !bytes)
+		rc = shmdi_coll_await_all(c);
+	return !rc && c->by_queue ? shmdi_coll_settle_one(c) : rc;
+}
+
+SHMDI_FN int shmdi_broadcast_root(struct shmdi_coll *c, uint64_t bytes, int is_small)
+{
+	int rc = SHMD_DEV_OK;
+
+	if (c->dest.own != c->source.own)
+		shmdi_copy(c->dest.own, c->source.own, bytes, c->mode.scope);
+	if (shmdi_scope_enter(c->mode.scope))
+		rc = shmdi_broadcast_root_one(c, is_small ? bytes : 0);
+	return shmdi_scope_leave(c->mode.scope, rc);
+}
+
+SHMDI_FN int shmdi_broadcast_other(struct shmdi_coll *c, uint32_t root, uint64_t bytes, int is_small)
+{
+	int rc = SHMD_DEV_OK;
+
+	if (shmdi_scope_enter(c->mode.scope)) {
+		rc = shmdi_coll_await(c, root, c->number);
+		if (!rc && is_small)
+			shmdi_copy(c->dest.own, shmdi_coll_data(c, root), bytes, SHMD_DEV_THREAD);
+	}
+	rc = shmdi_scope_leave(c->mode.scope, rc);
+	if (!rc && !is_small)
+		rc = shmdi_coll_read(c, root, 0, 0, bytes);
+	if (!rc)
+		rc = shmdi_coll_settle(c);
+	if (!rc && shmdi_scope_enter(c->mode.scope))
+		rc = shmdi_coll_tell_all(c, shmdi_coll_note_of(0, 0), 0);
+	return shmdi_scope_leave(c->mode.scope, rc) ? rc : shmdi_coll_settle(c);
+}
+
+SHMDI_FN int shmdi_broadcast_rounds(struct shmdi_coll *c, uint32_t root, uint64_t bytes)
+{
+	int rc = shmdi_coll_meet(c);
+
+	if (!rc)
+		rc = shmdi_coll_read(c, root, 0, 0, bytes);
+	if (!rc)
+		rc = shmdi_coll_settle(c);
+	return rc ? rc : shmdi_coll_meet(c);
+}
+
+SHMDI_FN int shmdi_broadcast(struct shmdi_coll *c, uint32_t root, uint64_t bytes)
+{
+	enum shmd_dev_coll_plan plan = shmd_dev_coll_plan(c->team, bytes);
+
+	if (plan == SHMD_DEV_COLL_ROUNDS)
+		return shmdi_broadcast_rounds(c, root, bytes);
+	c->number++;
+	if (c->me == root)
+		return shmdi_broadcast_root(c, bytes, plan == SHMD_DEV_COLL_SLOTS);
+	return shmdi_broadcast_other(c, root, bytes, plan == SHMD_DEV_COLL_SLOTS);
+}
+
+/* ---- elements apart from each other --------------------------------------------------------------------------------------------- */
+
+/* From the first byte of the first element to the last of the last, for all members; UINT64_MAX where that overflows. */
+SHMDI_FN uint64_t shmdi_alltoalls_span(const struct shmdi_coll *c, const struct shmd_dev_stride *stride, uint64_t stride_bytes)
+{
+	struct shmd_dev_stride all = *stride;
+	uint64_t span;
+
+	all.n = shmdi_coll_times(stride->n, c->n);
+	return shmdi_stride_span(&all, stride_bytes, &span) ? span : UINT64_MAX;
+}
+
+SHMDI_FN int shmdi_alltoalls(struct shmdi_coll *c, const struct shmd_dev_stride *stride)
+{
+	uint64_t k, to, from;
+	uint32_t i, j;
+	int rc = shmdi_coll_meet(c);
+
+	for (i = 0; i < c->n && !rc; i++) {
+		j = shmdi_coll_other(c, i);
+		to = j * stride->n * stride->dest_stride_bytes;
+		from = c->me * stride->n * stride->source_stride_bytes;
+		for (k = 0; k < stride->n && !rc; k++)
+			rc = shmdi_coll_read(c, j, to + k * stride->dest_stride_bytes, from + k * stride->source_stride_bytes,
+					     stride->block_bytes);
+	}
+	if (!rc)
+		rc = shmdi_coll_settle(c);
+	return rc ? rc : shmdi_coll_meet(c);
+}
+
+/* ---- what a program calls --------------------------------------------------------------------------------------------------------- */
+
+SHMDI_FN int shmd_dev_broadcast_as(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, const struct shmd_dev_coll *args,
+				   struct shmd_dev_mode mode)
+{
+	struct shmdi_coll c;
+	int rc = shmdi_coll_begin(&c, ctx, team, mode);
+
+	if (args->root >= c.n)
+		return SHMD_DEV_INVALID;
+	if (rc || !args->n)
+		return rc;
+	if (shmdi_coll_sides(&c, args, args->n, args->n))
+		return SHMD_DEV_INVALID;
+	if (c.n > 1)
+		return shmdi_coll_end(&c, shmdi_broadcast(&c, args->root, args->n));
+	if (args->dest != args->source)
+		shmdi_copy(args->dest, args->source, args->n, mode.scope);
+	return SHMD_DEV_OK;
+}
+
+SHMDI_FN int shmd_dev_fcollect_as(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, const struct shmd_dev_coll *args,
+				  struct shmd_dev_mode mode)
+{
+	struct shmdi_coll c;
+	int rc = shmdi_coll_begin(&c, ctx, team, mode);
+
+	if (rc || !args->n)
+		return rc;
+	if (shmdi_coll_sides(&c, args, shmdi_coll_times(args->n, c.n), args->n))
+		return SHMD_DEV_INVALID;
+	if (c.n > 1)
+		return shmdi_coll_end(&c, shmdi_coll_blocks_to_all(&c, 0, args->n));
+	shmdi_copy(args->dest, args->source, args->n, mode.scope);
+	return SHMD_DEV_OK;
+}
+
+SHMDI_FN int shmd_dev_alltoall_as(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, const struct shmd_dev_coll *args,
+				  struct shmd_dev_mode mode)
+{
+	struct shmdi_coll c;
+	int rc = shmdi_coll_begin(&c, ctx, team, mode);
+
+	if (rc || !args->n)
+		return rc;
+	if (shmdi_coll_sides(&c, args, shmdi_coll_times(args->n, c.n), shmdi_coll_times(args->n, c.n)))
+		return SHMD_DEV_INVALID;
+	if (c.n > 1)
+		return shmdi_coll_end(&c, shmdi_coll_blocks_to_all(&c, args->n, args->n));
+	shmdi_copy(args->dest, args->source, args->n, mode.scope);
+	return SHMD_DEV_OK;
+}
+
+SHMDI_FN int shmd_dev_alltoalls_as(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, const struct shmd_dev_coll *args,
+				   struct shmd_dev_mode mode)
+{
+	const struct shmd_dev_stride *stride = &args->stride;
+	struct shmdi_coll c;
+	uint64_t k;
+	int rc = shmdi_coll_begin(&c, ctx, team, mode);
+
+	if (stride->dest_stride_bytes < stride->block_bytes || stride->source_stride_bytes < stride->block_bytes)
+		return SHMD_DEV_INVALID;
+	if (rc || !stride->n || !stride->block_bytes)
+		return rc;
+	if (shmdi_coll_sides(&c, args, shmdi_alltoalls_span(&c, stride, stride->dest_stride_bytes),
+			     shmdi_alltoalls_span(&c, stride, stride->source_stride_bytes)))
+		return SHMD_DEV_INVALID;
+	if (c.n > 1)
+		return shmdi_coll_end(&c, shmdi_alltoalls(&c, stride));
+	for (k = 0; k < stride->n; k++)
+		shmdi_copy(c.dest.own + k * stride->dest_stride_bytes, c.source.own + k * stride->source_stride_bytes,
+			   stride->block_bytes, mode.scope);
+	return SHMD_DEV_OK;
+}
+
+SHMDI_FN int shmd_dev_broadcast(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, void *dest, const void *source, uint64_t bytes,
+				uint32_t root)
+{
+	struct shmd_dev_coll args = shmd_dev_coll_of(dest, source, bytes);
+
+	args.root = root;
+	return shmd_dev_broadcast_as(ctx, team, &args, shmdi_ctx_mode(ctx));
+}
+
+SHMDI_FN int shmd_dev_fcollect(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, void *dest, const void *source, uint64_t bytes)
+{
+	struct shmd_dev_coll args = shmd_dev_coll_of(dest, source, bytes);
+
+	return shmd_dev_fcollect_as(ctx, team, &args, shmdi_ctx_mode(ctx));
+}
+
+SHMDI_FN int shmd_dev_alltoall(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, void *dest, const void *source, uint64_t bytes)
+{
+	struct shmd_dev_coll args = shmd_dev_coll_of(dest, source, bytes);
+
+	return shmd_dev_alltoall_as(ctx, team, &args, shmdi_ctx_mode(ctx));
+}
+
+SHMDI_FN int shmd_dev_alltoalls(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, void *dest, const void *source,
+				const struct shmd_dev_stride *stride)
+{
+	struct shmd_dev_coll args = shmd_dev_coll_of(dest, source, 0);
+
+	args.stride = *stride;
+	return shmd_dev_alltoalls_as(ctx, team, &args, shmdi_ctx_mode(ctx));
+}
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arithmetic of reductions and scans: one operation on two arrays of one type.
+ *
+ * In the C build a loop works on 64 bytes at a time, copied into locals, so that compilers make vectors of it whatever the alignment,
+ * and even if the result is one of the operands. Sums and products of signed integers are those of unsigned ones, which wrap.
+ */
+#include <shmd/dev/coll.h>
+
+#ifndef SHMDI_COLL_OPS_H
+#define SHMDI_COLL_OPS_H
+
+#include <shmd/dev/impl/annotate.h>
+
+struct shmdi_complex_float {
+	float re, im;
+};
+
+struct shmdi_complex_double {
+	double re, im;
+};
+
+#define SHMDI_OP_SUM(a, b) ((a) + (b))
+#define SHMDI_OP_PROD(a, b) ((a) * (b))
+#define SHMDI_OP_MIN(a, b) ((b) < (a) ? (b) : (a))
+#define SHMDI_OP_MAX(a, b) ((b) > (a) ? (b) : (a))
+#define SHMDI_OP_AND(a, b) ((a) & (b))
+#define SHMDI_OP_OR(a, b) ((a) | (b))
+#define SHMDI_OP_XOR(a, b) ((a) ^ (b))
+
+/*
+ * to = a op b, n elements of type T. Operands narrower than int are computed as uint32_t or int, and cut. Elements may lie at any
+ * address on the host.
+ */
+#if SHMDI_CUDA
+#define SHMDI_OP_FN(name, T, C, OP)                                                                                                \
+	SHMDI_FN void shmdi_op_##name(uint8_t *to, const uint8_t *a, const uint8_t *b, uint64_t bytes)                             \
+	{                                                                                                                          \
+		uint64_t i;                                                                                                        \
+                                                                                                                                   \
+		for (i = 0; i < bytes / sizeof(T); i++)                                                                            \
+			((T *)to)[i] = (T)OP((C)((const T *)a)[i], (C)((const T *)b)[i]);                                          \
+	}
+#else
+#define SHMDI_OP_FN(name, T, C, OP)                                                                                                \
+	SHMDI_APART void shmdi_op_##name(uint8_t *to, const uint8_t *a, const uint8_t *b, uint64_t bytes)                          \
+	{                                                                                                                          \
+		uint64_t at = 0;                                                                                                   \
+		uint32_t i;                                                                                                        \
+		T x[64 / sizeof(T)], y[64 / sizeof(T)];                                                                            \
+                                                                                                                                   \
+		for (; at + 64 <= bytes; at += 64) {                                                                               \
+			__builtin_memcpy(x, a + at, 64);                                                                           \
+			__builtin_memcpy(y, b + at, 64);                                                                           \
+			for (i = 0; i < 64 / sizeof(T); i++)                                                                       \
+				x[i] = (T)OP((C)x[i], (C)y[i]);                                                                    \
+			__builtin_memcpy(to + at, x, 64);                                                                          \
+		}                                                                                                                  \
+		for (; at + sizeof(T) <= bytes; at += sizeof(T)) {                                                                 \
+			__builtin_memcpy(x, a + at, sizeof(T));                                                                    \
+			__builtin_memcpy(y, b + at, sizeof(T));                                                                    \
+			x[0] = (T)OP((C)x[0], (C)y[0]);                                                                            \
+			__builtin_memcpy(to + at, x, sizeof(T));                                                                   \
+		}                                                                                                                  \
+	}
+#endif
+
+/* Bits are bits, whatever the width. */
+SHMDI_OP_FN(and, uint8_t, uint32_t, SHMDI_OP_AND)
+SHMDI_OP_FN(or, uint8_t, uint32_t, SHMDI_OP_OR)
+SHMDI_OP_FN(xor, uint8_t, uint32_t, SHMDI_OP_XOR)
+
+#define SHMDI_OP_ARITHMETIC(name, T, C) SHMDI_OP_FN(sum_##name, T, C, SHMDI_OP_SUM) SHMDI_OP_FN(prod_##name, T, C, SHMDI_OP_PROD)
+#define SHMDI_OP_ORDER(name, T) SHMDI_OP_FN(min_##name, T, T, SHMDI_OP_MIN) SHMDI_OP_FN(max_##name, T, T, SHMDI_OP_MAX)
+
+SHMDI_OP_ARITHMETIC(u8, uint8_t, uint32_t)
+SHMDI_OP_ARITHMETIC(u16, uint16_t, uint32_t)
+SHMDI_OP_ARITHMETIC(u32, uint32_t, uint32_t)
+SHMDI_OP_ARITHMETIC(u64, uint64_t, uint64_t)
+SHMDI_OP_ARITHMETIC(f32, float, float)
+SHMDI_OP_ARITHMETIC(f64, double, double)
+SHMDI_OP_ORDER(i8, int8_t)
+SHMDI_OP_ORDER(i16, int16_t)
+SHMDI_OP_ORDER(i32, int32_t)
+SHMDI_OP_ORDER(i64, int64_t)
+SHMDI_OP_ORDER(u8, uint8_t)
+SHMDI_OP_ORDER(u16, uint16_t)
+SHMDI_OP_ORDER(u32, uint32_t)
+SHMDI_OP_ORDER(u64, uint64_t)
+SHMDI_OP_ORDER(f32, float)
+SHMDI_OP_ORDER(f64, double)
+
+#if !SHMDI_CUDA
+SHMDI_OP_ARITHMETIC(f80, long double, long double)
+SHMDI_OP_ORDER(f80, long double)
+
+SHMDI_FN struct shmdi_complex_float shmdi_product_float(struct shmdi_complex_float a, struct shmdi_complex_float b)
+{
+	struct shmdi_complex_float product;
+
+	product.re = a.re * b.re - a.im * b.im;
+	product.im = a.re * b.im + a.im * b.re;
+	return product;
+}
+
+SHMDI_FN struct shmdi_complex_double shmdi_product_double(struct shmdi_complex_double a, struct shmdi_complex_double b)
+{
+	struct shmdi_complex_double product;
+
+	product.re = a.re * b.re - a.im * b.im;
+	product.im = a.re * b.im + a.im * b.re;
+	return product;
+}
+
+#define SHMDI_OP_COMPLEX_PROD(name, T, product)                                                                                    \
+	SHMDI_APART void shmdi_op_prod_##name(uint8_t *to, const uint8_t *a, const uint8_t *b, uint64_t bytes)                     \
+	{                                                                                                                          \
+		uint64_t at;                                                                                                       \
+		T x, y;                                                                                                            \
+                                                                                                                                   \
+		for (at = 0; at + sizeof(T) <= bytes; at += sizeof(T)) {                                                           \
+			__builtin_memcpy(&x, a + at, sizeof(T));                                                                   \
+			__builtin_memcpy(&y, b + at, sizeof(T));                                                                   \
+			x = product(x, y);                                                                                         \
+			__builtin_memcpy(to + at, &x, sizeof(T));                                                                  \
+		}                                                                                                                  \
+	}
+
+SHMDI_OP_COMPLEX_PROD(c32, struct shmdi_complex_float, shmdi_product_float)
+SHMDI_OP_COMPLEX_PROD(c64, struct shmdi_complex_double, shmdi_product_double)
+#endif
+
+/* ---- types ------------------------------------------------------------------------------------------------------------------------ */
+
+SHMDI_FN uint32_t shmd_dev_type_bytes(uint32_t type)
+{
+	switch (type) {
+	case SHMD_DEV_TYPE_INT8:
+	case SHMD_DEV_TYPE_UINT8:
+		return 1;
+	case SHMD_DEV_TYPE_INT16:
+	case SHMD_DEV_TYPE_UINT16:
+		return 2;
+	case SHMD_DEV_TYPE_INT32:
+	case SHMD_DEV_TYPE_UINT32:
+	case SHMD_DEV_TYPE_FLOAT:
+		return 4;
+	case SHMD_DEV_TYPE_INT64:
+	case SHMD_DEV_TYPE_UINT64:
+	case SHMD_DEV_TYPE_DOUBLE:
+		return 8;
+#if !SHMDI_CUDA
+	case SHMD_DEV_TYPE_LONG_DOUBLE:
+		return sizeof(long double);
+	case SHMD_DEV_TYPE_COMPLEX_FLOAT:
+		return 8;
+	case SHMD_DEV_TYPE_COMPLEX_DOUBLE:
+		return 16;
+#endif
+	default:
+		return 0;
+	}
+}
+
+/* Whether the type has the operation. */
+SHMDI_FN int shmdi_op_is_valid(uint32_t type, uint32_t op)
+{
+	if (!shmd_dev_type_bytes(type) || op < SHMD_DEV_REDUCE_SUM || op > SHMD_DEV_REDUCE_XOR)
+		return 0;
+	if (op <= SHMD_DEV_REDUCE_PROD)
+		return 1;
+	return op <= SHMD_DEV_REDUCE_MAX ? type <= SHMD_DEV_TYPE_LONG_DOUBLE : type <= SHMD_DEV_TYPE_UINT64;
+}
+
+/* ---- choice ----------------------------------------------------------------------------------------------------------------------- */
+
+#define SHMDI_OP_KEY(type, op) ((type) * 8u + (op))
+#define SHMDI_OP_CASE(TYPE, OP, name)                                                                                              \
+	case SHMDI_OP_KEY(SHMD_DEV_TYPE_##TYPE, SHMD_DEV_REDUCE_##OP):                                                             \
+		shmdi_op_##name(to, a, b, bytes);                                                                                  \
+		return;
+#define SHMDI_OP_CASES(TYPE, wrapping, ordered)                                                                                    \
+	SHMDI_OP_CASE(TYPE, SUM, sum_##wrapping)                                                                                   \
+	SHMDI_OP_CASE(TYPE, PROD, prod_##wrapping)                                                                                 \
+	SHMDI_OP_CASE(TYPE, MIN, min_##ordered)                                                                                    \
+	SHMDI_OP_CASE(TYPE, MAX, max_##ordered)
+
+/* to = a op b; the operation is valid. `to` may be a or b. */
+SHMDI_APART void shmdi_op(uint32_t type, uint32_t op, uint8_t *to, const uint8_t *a, const uint8_t *b, uint64_t bytes)
+{
+	switch (op) {
+	case SHMD_DEV_REDUCE_AND:
+		shmdi_op_and(to, a, b, bytes);
+		return;
+	case SHMD_DEV_REDUCE_OR:
+		shmdi_op_or(to, a, b, bytes);
+		return;
+	case SHMD_DEV_REDUCE_XOR:
+		shmdi_op_xor(to, a, b, bytes);
+		return;
+	default:
+		break;
+	}
+	switch (SHMDI_OP_KEY(type, op)) {
+		SHMDI_OP_CASES(INT8, u8, i8)
+		SHMDI_OP_CASES(INT16, u16, i16)
+		SHMDI_OP_CASES(INT32, u32, i32)
+		SHMDI_OP_CASES(INT64, u64, i64)
+		SHMDI_OP_CASES(UINT8, u8, u8)
+		SHMDI_OP_CASES(UINT16, u16, u16)
+		SHMDI_OP_CASES(UINT32, u32, u32)
+		SHMDI_OP_CASES(UINT64, u64, u64)
+		SHMDI_OP_CASES(FLOAT, f32, f32)
+		SHMDI_OP_CASES(DOUBLE, f64, f64)
+#if !SHMDI_CUDA
+		SHMDI_OP_CASES(LONG_DOUBLE, f80, f80)
+		SHMDI_OP_CASE(COMPLEX_FLOAT, SUM, sum_f32)
+		SHMDI_OP_CASE(COMPLEX_FLOAT, PROD, prod_c32)
+		SHMDI_OP_CASE(COMPLEX_DOUBLE, SUM, sum_f64)
+		SHMDI_OP_CASE(COMPLEX_DOUBLE, PROD, prod_c64)
+#endif
+	default:
+		return;
+	}
+}
+
+/* ---- neutral elements --------------------------------------------------------------------------------------------------------------- */
+
+/* The greatest number of the type for MIN, the least for MAX, as bits: integers, float and double. */
+SHMDI_FN uint64_t shmdi_op_bound(uint32_t type, int is_greatest)
+{
+	uint32_t bits = shmd_dev_type_bytes(type) * 8;
+
+	if (type == SHMD_DEV_TYPE_FLOAT)
+		return is_greatest ? 0x7f800000u : 0xff800000u;
+	if (type == SHMD_DEV_TYPE_DOUBLE)
+		return is_greatest ? 0x7ff0000000000000ull : 0xfff0000000000000ull;
+	if (type >= SHMD_DEV_TYPE_UINT8)
+		return is_greatest ? ~0ull : 0;
+	return is_greatest ? (1ull << (bits - 1)) - 1 : 1ull << (bits - 1);
+}
+
+SHMDI_FN uint64_t shmdi_op_neutral_bits(uint32_t type, uint32_t op)
+{
+	if (op == SHMD_DEV_REDUCE_MIN || op == SHMD_DEV_REDUCE_MAX)
+		return shmdi_op_bound(type, op == SHMD_DEV_REDUCE_MIN);
+	if (op == SHMD_DEV_REDUCE_AND)
+		return ~0ull;
+	if (op != SHMD_DEV_REDUCE_PROD)
+		return 0;
+	if (type == SHMD_DEV_TYPE_FLOAT || type == SHMD_DEV_TYPE_COMPLEX_FLOAT)
+		return 0x3f800000u;
+	if (type == SHMD_DEV_TYPE_DOUBLE || type == SHMD_DEV_TYPE_COMPLEX_DOUBLE)
+		return 0x3ff0000000000000ull;
+	return 1;
+}
+
+/* One neutral element; `element` has room for 16 bytes. Its bits stand in its first bytes, the rest of a complex number is 0. */
+SHMDI_FN void shmdi_op_neutral(uint32_t type, uint32_t op, uint8_t *element)
+{
+	uint64_t bits = shmdi_op_neutral_bits(type, op);
+	uint32_t i;
+
+	for (i = 0; i < 16; i++)
+		element[i] = i < 8 ? (uint8_t)(bits >> (8 * i)) : 0;
+#if !SHMDI_CUDA
+	if (type == SHMD_DEV_TYPE_LONG_DOUBLE) {
+		long double v = op == SHMD_DEV_REDUCE_PROD ? 1.0L : 0.0L;
+
+		if (op == SHMD_DEV_REDUCE_MIN)
+			v = __builtin_infl();
+		if (op == SHMD_DEV_REDUCE_MAX)
+			v = -__builtin_infl();
+		__builtin_memset(element, 0, 16);
+		__builtin_memcpy(element, &v, sizeof(v));
+	}
+#endif
+}
+
+#endif

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ground of all collectives: arguments, members, and the exchange by which the members of a team tell each other that they have
+ * called, with a few bytes of data.
+ *
+ * Exchanges of a team are numbered. In each a PE writes the number into a slot of every other member, with data where it has some, and
+ * waits for those whose data it needs. Three rules let calls follow each other without a barrier:
+ *	- a PE tells every number to every member, also where nobody waits for it
+ *	- it tells a number when it has read what others told with earlier numbers
+ *	- the two slots of a sender are used in turn; before it writes data into one it waits for the number before, which says that the
+ *	  reader is through with the data before that
+ * A number alone needs no room: numbers only grow, and data stays.
+ *
+ * Teams of many PEs, or of PEs behind queues, use the sync of the team instead, whose messages carry nothing (SHMD_DEV_COLL_ROUNDS).
+ */
+#include <shmd/dev/coll.h>
+
+#ifndef SHMDI_COLL_TEAM_H
+#define SHMDI_COLL_TEAM_H
+
+#include <shmd/dev/impl/pe-copy.h>
+#include <shmd/dev/impl/pe-queue.h>
+#include <shmd/dev/impl/pe-sync.h>
+#include <shmd/dev/impl/pe-wait.h>
+
+/* Members up to which a PE tells each of the others; behind queues each message costs requests. */
+#define SHMDI_COLL_FLAT_QUEUE 4u
+
+/* dest or source: the caller's own copy, and where that of others is. */
+struct shmdi_coll_side {
+	uint8_t *own;
+	uint64_t offset;
+	uint32_t heap;
+};
+
+/* A call under way. */
+struct shmdi_coll {
+	struct shmd_dev_ctx *ctx;
+	struct shmd_dev_team *team;
+	struct shmd_dev_mode mode;
+	struct shmdi_coll_side dest, source;
+	uint64_t number; /* of the newest exchange */
+	uint32_t n, me;
+	int by_queue; /* some members may be */
+	int is_flat;
+};
+
+SHMDI_FN int shmdi_coll_is_flat(uint32_t flags, uint32_t n)
+{
+	return n <= (flags & SHMD_TEAM_MAPPED ? SHMD_DEV_COLL_SENDERS : SHMDI_COLL_FLAT_QUEUE);
+}
+
+SHMDI_FN enum shmd_dev_coll_plan shmd_dev_coll_plan(const struct shmd_dev_team *team, uint64_t bytes)
+{
+	if (SHMDI_FIXED(team->n_pes) == 1)
+		return SHMD_DEV_COLL_LOCAL;
+	if (!shmdi_coll_is_flat(SHMDI_FIXED(team->flags), SHMDI_FIXED(team->n_pes)))
+		return SHMD_DEV_COLL_ROUNDS;
+	return bytes <= SHMD_DEV_COLL_SLOT_DATA ? SHMD_DEV_COLL_SLOTS : SHMD_DEV_COLL_FLAT;
+}
+
+/* ---- begin and end ---------------------------------------------------------------------------------------------------------- */
+
+SHMDI_FN int shmdi_coll_side_of(const struct shmd_dev_world *world, const void *ptr, uint64_t bytes, struct shmdi_coll_side *ret_side)
+{
+	ret_side->own = (uint8_t *)(uintptr_t)ptr;
+	ret_side->heap = shmdi_heap_find(world, ptr, bytes, &ret_side->offset);
+	return ret_side->heap < SHMD_DEV_HEAPS;
+}
+
+/* The product; one that no heap has where it overflows. */
+SHMDI_FN uint64_t shmdi_coll_times(uint64_t a, uint64_t b)
+{
+	return b && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+
+/* All threads of the scope. The bytes are those of the caller's dest and source. */
+SHMDI_FN int shmdi_coll_begin(struct shmdi_coll *c, struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, struct shmd_dev_mode mode)
+{
+	c->ctx = ctx;
+	c->team = team;
+	c->mode = mode;
+	/* Others wait for what is posted, so a caller cannot withhold the doorbell. */
+	c->mode.flags &= (uint8_t)~SHMD_DEV_NO_DOORBELL;
+	c->n = SHMDI_FIXED(team->n_pes);
+	c->me = SHMDI_FIXED(team->my_pe);
+	c->by_queue = !(SHMDI_FIXED(team->flags) & SHMD_TEAM_MAPPED);
+	c->is_flat = shmdi_coll_is_flat(SHMDI_FIXED(team->flags), c->n);
+	c->number = team->n_exchanges;
+	return team->coll_status;
+}
+
+SHMDI_FN int shmdi_coll_sides(struct shmdi_coll *c, const struct shmd_dev_coll *args, uint64_t dest_bytes, uint64_t source_bytes)
+{
+	const struct shmd_dev_world *world = shmdi_world_of(c->ctx);
+
+	if (!shmdi_coll_side_of(world, args->dest, dest_bytes, &c->dest) ||
+	    !shmdi_coll_side_of(world, args->source, source_bytes, &c->source))
+		return SHMD_DEV_INVALID;
+	return SHMD_DEV_OK;
+}
+
+/* All threads of the scope return its status. */
+SHMDI_FN int shmdi_coll_end(struct shmdi_coll *c, int rc)
+{
+	if (shmdi_scope_enter(c->mode.scope)) {
+		c->team->n_exchanges = c->number;
+		c->team->coll_status = rc;
+	}
+	return shmdi_scope_leave(c->mode.scope, rc);
+}
+
+/* ---- members ---------------------------------------------------------------------------------------------------------------- */
+
+/* The i-th of the others, behind the caller: so that not all begin with the same one. */
+SHMDI_FN uint32_t shmdi_coll_other(const struct shmdi_coll *c, uint32_t i)
+{
+	uint32_t j = c->me + 1 + i;
+
+	return j < c->n ? j : j - c->n;
+}
+
+SHMDI_FN int shmdi_coll_reach(const struct shmdi_coll *c, uint32_t i, uint32_t heap, uint64_t offset, struct shmdi_pe_at *ret_at)
+{
+	ret_at->heap = heap;
+	ret_at->offset = offset;
+	ret_at->pe = shmdi_team_member(c->team, i);
+	return shmdi_pe_reach(shmdi_world_of(c->ctx), ret_at);
+}
+
+/* A member's copy; all threads of the scope get the same answer. */
+SHMDI_FN int shmdi_coll_find(const struct shmdi_coll *c, const struct shmdi_coll_side *side, uint32_t i, uint64_t at,
+			     struct shmdi_pe_at *ret_at)
+{
+	int rc;
+
+	if (c->mode.scope == SHMD_DEV_THREAD)
+		return shmdi_coll_reach(c, i, side->heap, side->offset + at, ret_at);
+	(void)shmdi_scope_enter(c->mode.scope);
+	rc = shmdi_coll_reach(c, i, side->heap, side->offset + at, ret_at);
+	rc = shmdi_scope_leave(c->mode.scope, rc);
+	ret_at->addr = shmdi_scope_share(c->mode.scope, ret_at->addr);
+	return rc;
+}
+
+/* Everything that this call posted is complete. One caller. */
+SHMDI_SLOW int shmdi_coll_settle_one(const struct shmdi_coll *c)
+{
+	struct shmdi_pe_way way;
+	struct shmdi_pe_at at;
+	uint32_t i;
+	int rc = SHMD_DEV_OK;
+
+	for (i = 0; i + 1 < c->n && !rc; i++) {
+		rc = shmdi_coll_reach(c, shmdi_coll_other(c, i), 0, 0, &at);
+		way = shmdi_way_look(c->ctx, at.pe);
+		if (!rc && !at.addr && way.qp)
+			rc = shmdi_queue_status(c->ctx, &at, shmdi_qp_quiet(c->ctx, way.qp, &c->mode));
+	}
+	return rc;
+}
+
+SHMDI_FN int shmdi_coll_settle(const struct shmdi_coll *c)
+{
+	int rc = SHMD_DEV_OK;
+
+	if (SHMDI_LIKELY(!c->by_queue))
+		return rc;
+	if (shmdi_scope_enter(c->mode.scope))
+		rc = shmdi_coll_settle_one(c);
+	return shmdi_scope_leave(c->mode.scope, rc);
+}
+
+/* ---- slots: one caller ------------------------------------------------------------------------------------------------------ */
+
+/* In the scratch of the team: the slot of a sender for the exchange `number`. */
+SHMDI_FN uint64_t shmdi_coll_slot(const struct shmdi_coll *c, uint32_t sender, uint64_t number)
+{
+	return SHMDI_FIXED(c->team->scratch_offset) + SHMD_DEV_COLL_OFFSET + (sender * 2 + (number & 1)) * SHMD_DEV_COLL_SLOT_BYTES;
+}
+
+/* In this PE's own scratch: the number; data follows. */
+SHMDI_FN uint8_t *shmdi_coll_own_slot(const struct shmdi_coll *c, uint32_t sender, uint64_t number)
+{
+	const struct shmd_dev_heap *heap = &shmdi_world_of(c->ctx)->heap[SHMDI_FIXED(c->team->scratch_heap)];
+
+	return (uint8_t *)(uintptr_t)SHMDI_FIXED(heap->own_addr) + shmdi_coll_slot(c, sender, number);
+}
+
+SHMDI_FN uint8_t *shmdi_coll_data(const struct shmdi_coll *c, uint32_t sender)
+{
+	return shmdi_coll_own_slot(c, sender, c->number) + 8;
+}
+
+/* Until a sender has told the number. */
+SHMDI_FN int shmdi_coll_await(const struct shmdi_coll *c, uint32_t sender, uint64_t number)
+{
+	struct shmdi_pe_until until = shmdi_pe_until_of(shmdi_coll_own_slot(c, sender, number), 8, SHMD_DEV_CMP_GE, number);
+
+	return shmdi_pe_until(c->ctx, &until, SHMD_DEV_THREAD, c->mode.timeout_nsec);
+}
+
+/* The data of a slot: a word, then bytes; either may be missing. */
+struct shmdi_coll_note {
+	const uint64_t *word;
+	const uint8_t *data; /* in the heap */
+	uint32_t bytes;
+};
+
+SHMDI_SLOW int shmdi_coll_post(const struct shmdi_coll *c, struct shmdi_pe_at at, const struct shmdi_coll_note *note)
+{
+	struct shmdi_pe_at number = at;
+	int rc = SHMD_DEV_OK;
+
+	at.offset += 8;
+	if (note->word) {
+		rc = shmdi_queue_word_one(c->ctx, &at, *note->word, 8, &c->mode, 0);
+		at.offset += 8;
+	}
+	if (!rc && note->bytes) {
+		struct shmdi_move move = shmdi_move_of(c->ctx, &c->mode, 0, 0);
+
+		rc = shmdi_move_one(&move, at, (uint8_t *)(uintptr_t)note->data, note->bytes);
+	}
+	/* A queue carries out both in order. */
+	return rc ? rc : shmdi_queue_word_one(c->ctx, &number, c->number, 8, &c->mode, 0);
+}
+
+/* To member i, into the slot of `sender`. */
+SHMDI_FN int shmdi_coll_tell_at(const struct shmdi_coll *c, uint32_t i, uint32_t sender, const struct shmdi_coll_note *note)
+{
+	struct shmdi_pe_at at;
+	int rc = shmdi_coll_reach(c, i, SHMDI_FIXED(c->team->scratch_heap), shmdi_coll_slot(c, sender, c->number), &at);
+	uint8_t *slot = (uint8_t *)(uintptr_t)at.addr;
+
+	if (SHMDI_UNLIKELY(rc))
+		return rc;
+	if (SHMDI_UNLIKELY(!slot))
+		return shmdi_coll_post(c, at, note);
+	if (note->word)
+		*(uint64_t *)(slot + 8) = *note->word;
+	if (note->bytes)
+		__builtin_memcpy(slot + (note->word ? 16 : 8), note->data, note->bytes);
+	shmdi_pes_publish64((uint64_t *)slot, c->number);
+	return SHMD_DEV_OK;
+}
+
+/* The number of this exchange, and data, to member i. */
+SHMDI_FN int shmdi_coll_tell(const struct shmdi_coll *c, uint32_t i, const struct shmdi_coll_note *note)
+{
+	int rc = note->word || note->bytes ? shmdi_coll_await(c, i, c->number - 1) : (int)SHMD_DEV_OK;
+
+	return SHMDI_UNLIKELY(rc) ? rc : shmdi_coll_tell_at(c, i, c->me, note);
+}
+
+/* To all others: data + i * stride goes to member i. */
+SHMDI_FN int shmdi_coll_tell_all(const struct shmdi_coll *c, struct shmdi_coll_note note, uint64_t stride)
+{
+	const uint8_t *data = note.data;
+	uint32_t i, to;
+	int rc = SHMD_DEV_OK;
+
+	for (i = 0; i + 1 < c->n && !rc; i++) {
+		to = shmdi_coll_other(c, i);
+		note.data = stride ? data + to * stride : data;
+		rc = shmdi_coll_tell(c, to, &note);
+	}
+	return rc;
+}
+
+SHMDI_FN int shmdi_coll_await_all(const struct shmdi_coll *c)
+{
+	uint32_t i;
+	int rc = SHMD_DEV_OK;
+
+	for (i = 0; i + 1 < c->n && !rc; i++)
+		rc = shmdi_coll_await(c, shmdi_coll_other(c, i), c->number);
+	return rc;
+}
+
+SHMDI_FN struct shmdi_coll_note shmdi_coll_note_of(const void *data, uint64_t bytes)
+{
+	struct shmdi_coll_note note;
+
+	note.word = 0;
+	note.data = (const uint8_t *)data;
+	note.bytes = (uint32_t)bytes;
+	return note;
+}
+
+/* ---- all members -------------------------------------------------------------------------------------------------------------- */
+
+SHMDI_APART int shmdi_coll_meet_one(const struct shmdi_coll *c)
+{
+	int rc;
+
+	if (!c->is_flat)
+		return shmdi_sync_one(c->ctx, c->team, &c->mode);
+	rc = shmdi_coll_tell_all(c, shmdi_coll_note_of(0, 0), 0);
+	return rc ? rc : shmdi_coll_await_all(c);
+}
+
+/* All members have come here. All threads of the scope. */
+SHMDI_FN int shmdi_coll_meet(struct shmdi_coll *c)
+{
+	int rc = SHMD_DEV_OK;
+
+	c->number++;
+	if (shmdi_scope_enter(c->mode.scope))
+		rc = shmdi_coll_meet_one(c);
+	return shmdi_scope_leave(c->mode.scope, rc);
+}
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checks before a collective, and the errno and sentence of its status. */
+#ifndef SHMD_COLL_CHECK_H
+#define SHMD_COLL_CHECK_H
+
+#include <shmd.h>
+#include <shmd/dev/coll.h>
+
+#include "libclient/runtime/team/team.h"
+#include "libclient/runtime/world/ctx.h"
+#include "libclient/runtime/world/process.h"
+#include "libclient/runtime/world/world.h"
+
+static inline int coll_check(const struct shmd_team *team)
+{
+	if (__builtin_expect(team && process_is(team->world->pid), 1))
+		return 0;
+	return team_check(team);
+}
+
+static inline struct shmd_dev_ctx *coll_ctx(const struct shmd_team *team)
+{
+	return &team->world->ctx->dev;
+}
+
+/* A status that is not SHMD_DEV_OK. */
+int coll_fail(const struct shmd_team *team, int status, const char *what) __attribute__((cold, noinline));
+
+static inline int coll_result(const struct shmd_team *team, int status, const char *what)
+{
+	return __builtin_expect(status == SHMD_DEV_OK, 1) ? 0 : coll_fail(team, status, what);
+}
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives that move data, on the host: the device functions, with an errno and a sentence. One call at a time on a team. */
+#include "libclient/runtime/coll/coll-check.h"
+#include "libclient/runtime/settings/nvtx.h"
+
+int shmd_broadcast(struct shmd_team *team, void *dest, const void *source, size_t bytes, int root)
+{
+	int r = coll_check(team), status;
+
+	if (r < 0)
+		return r;
+	runtime_nvtx_push("shmd_broadcast");
+	status = shmd_dev_broadcast(coll_ctx(team), &team->dev, dest, source, bytes, (uint32_t)root);
+	runtime_nvtx_pop();
+	return coll_result(team, status, "broadcast");
+}
+
+int shmd_fcollect(struct shmd_team *team, void *dest, const void *source, size_t bytes)
+{
+	int r = coll_check(team), status;
+
+	if (r < 0)
+		return r;
+	runtime_nvtx_push("shmd_fcollect");
+	status = shmd_dev_fcollect(coll_ctx(team), &team->dev, dest, source, bytes);
+	runtime_nvtx_pop();
+	return coll_result(team, status, "fcollect");
+}
+
+int shmd_collect(struct shmd_team *team, void *dest, const void *source, size_t bytes)
+{
+	int r = coll_check(team), status;
+
+	if (r < 0)
+		return r;
+	runtime_nvtx_push("shmd_collect");
+	status = shmd_dev_collect(coll_ctx(team), &team->dev, dest, source, bytes);
+	runtime_nvtx_pop();
+	return coll_result(team, status, "collect");
+}
+
+int shmd_alltoall(struct shmd_team *team, void *dest, const void *source, size_t bytes)
+{
+	int r = coll_check(team), status;
+
+	if (r < 0)
+		return r;
+	runtime_nvtx_push("shmd_alltoall");
+	status = shmd_dev_alltoall(coll_ctx(team), &team->dev, dest, source, bytes);
+	runtime_nvtx_pop();
+	return coll_result(team, status, "alltoall");
+}
+
+int shmd_alltoalls(struct shmd_team *team, void *dest, const void *source, const struct shmd_stride *stride)
+{
+	struct shmd_dev_stride dev;
+	int r = coll_check(team), status;
+
+	if (r < 0)
+		return r;
+	dev = (struct shmd_dev_stride){.n = stride->n,
+				       .block_bytes = stride->block_bytes,
+				       .dest_stride_bytes = stride->dest_stride_bytes,
+				       .source_stride_bytes = stride->source_stride_bytes};
+	runtime_nvtx_push("shmd_alltoalls");
+	status = shmd_dev_alltoalls(coll_ctx(team), &team->dev, dest, source, &dev);
+	runtime_nvtx_pop();
+	return coll_result(team, status, "alltoall of elements");
+}

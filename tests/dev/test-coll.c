@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives among threads: random programs on overlapping teams, compared with a model; what is refused, and what a failure leaves. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/dev/coll-program.h"
+#include "tests/dev/pe-lab.h"
+
+struct program {
+	struct coll_team teams[COLL_MAX_TEAMS];
+	uint32_t n_teams, flags, bounce_bytes, n_steps;
+	uint64_t seed;
+};
+
+static void shuffle(uint32_t *pes, uint64_t *random)
+{
+	for (uint32_t i = 0; i < LAB_PES; i++) {
+		uint32_t j = (uint32_t)(lab_random(random) % LAB_PES), kept = pes[i];
+
+		pes[i] = pes[j];
+		pes[j] = kept;
+	}
+}
+
+/* Random members in a random order; the first team is that of all. */
+static void choose_teams(struct program *program)
+{
+	uint64_t random = program->seed * 2 + 1;
+
+	program->n_teams = COLL_MAX_TEAMS;
+	for (uint32_t t = 0; t < program->n_teams; t++) {
+		for (uint32_t i = 0; i < LAB_PES; i++)
+			program->teams[t].members[i] = i;
+		shuffle(program->teams[t].members, &random);
+		program->teams[t].n = t ? 1 + (uint32_t)(lab_random(&random) % LAB_PES) : LAB_PES;
+	}
+}
+
+static int place_in(const struct coll_team *team, uint32_t pe)
+{
+	for (uint32_t i = 0; i < team->n; i++)
+		if (team->members[i] == pe)
+			return (int)i;
+	return -1;
+}
+
+static void run_program(const struct lab_thread *me)
+{
+	struct program *program = me->arg;
+	struct shmd_dev_team *teams = aligned_alloc(64, sizeof(*teams) * COLL_MAX_TEAMS);
+	uint8_t *bounce = aligned_alloc(64, 65536);
+	struct coll_team mine[COLL_MAX_TEAMS];
+	struct coll_home home = {
+		.call = coll_call_dev,
+		.ctx = me->ctx,
+		.teams = mine,
+		.n_teams = program->n_teams,
+		.pe = me->pe,
+		.room = pe_lab_memory(me->lab, me->pe),
+		.room_bytes = LAB_MEMORY_BYTES,
+		.seed = program->seed,
+		.n_steps = program->n_steps,
+	};
+
+	me->ctx->bounce_addr = (uintptr_t)bounce;
+	me->ctx->bounce_bytes = program->bounce_bytes;
+	for (uint32_t t = 0; t < program->n_teams; t++) {
+		int place = place_in(&program->teams[t], me->pe);
+
+		mine[t] = program->teams[t];
+		if (place < 0)
+			continue;
+		pe_lab_team(me->lab, 1 + t, program->teams[t].members, mine[t].n, (uint32_t)place, &teams[t]);
+		teams[t].flags = program->flags;
+		mine[t].team = &teams[t];
+	}
+	coll_program_run(&home);
+	free(bounce);
+	free(teams);
+}
+
+static void run_programs(uint32_t flags, uint32_t bounce_bytes, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct program program = {.flags = flags, .bounce_bytes = bounce_bytes, .n_steps = 400, .seed = 77 + i};
+		struct pe_lab *lab = pe_lab_new(LAB_PES);
+
+		choose_teams(&program);
+		pe_lab_run(lab, 1, run_program, &program);
+		pe_lab_free(lab);
+	}
+}
+
+TEST_TIMEOUT(random_collectives_on_overlapping_teams_give_what_the_model_gives, 300)
+{
+	run_programs(SHMD_TEAM_MAPPED, 0, 6);
+}
+
+/* As if some members were behind queues: syncs in place of flags, pieces in place of ranges; with room for few members at a time, too. */
+TEST_TIMEOUT(random_collectives_work_in_rounds_and_by_pieces, 300)
+{
+	run_programs(0, 65536, 3);
+	run_programs(0, 128, 3);
+}
+
+/* ---- arguments */
+
+/* No constant, so that compilers do not follow it into copies that are not made. */
+static volatile uint64_t huge = 1ull << 62;
+
+TEST(wrong_arguments_are_refused_and_change_nothing)
+{
+	struct pe_lab *lab = pe_lab_new(2);
+	struct shmd_dev_team *team = &lab->pes[0].team;
+	struct shmd_dev_ctx *ctx = &lab->pes[0].ctx;
+	uint8_t *memory = pe_lab_memory(lab, 0), outside[64];
+	struct shmd_dev_stride narrow = {.n = 2, .block_bytes = 8, .dest_stride_bytes = 7, .source_stride_bytes = 8};
+	struct shmd_dev_coll args;
+
+	team->flags = SHMD_TEAM_MAPPED;
+	ASSERT_EQ(shmd_dev_broadcast(ctx, team, memory, outside, 8, 0), SHMD_DEV_INVALID);
+	ASSERT_EQ(shmd_dev_broadcast(ctx, team, outside, memory, 8, 0), SHMD_DEV_INVALID);
+	ASSERT_EQ(shmd_dev_broadcast(ctx, team, memory, memory, 8, 2), SHMD_DEV_INVALID);
+	/* The heap has room for the source, but not for two of it. */
+	ASSERT_EQ(shmd_dev_fcollect(ctx, team, memory, memory, LAB_MEMORY_BYTES), SHMD_DEV_INVALID);
+	ASSERT_EQ(shmd_dev_fcollect(ctx, team, memory, memory, huge), SHMD_DEV_INVALID);
+	ASSERT_EQ(shmd_dev_alltoall(ctx, team, memory, memory, LAB_MEMORY_BYTES), SHMD_DEV_INVALID);
+	ASSERT_EQ(shmd_dev_collect(ctx, team, outside, memory, 8), SHMD_DEV_INVALID);
+	ASSERT_EQ(shmd_dev_alltoalls(ctx, team, memory, memory, &narrow), SHMD_DEV_INVALID);
+	narrow.dest_stride_bytes = 1ull << 62;
+	ASSERT_EQ(shmd_dev_alltoalls(ctx, team, memory, memory, &narrow), SHMD_DEV_INVALID);
+	for (uint32_t type = 0; type <= 15; type++) {
+		for (uint32_t op = 0; op <= 8; op++) {
+			uint32_t n_ops = !type || type > SHMD_DEV_TYPE_COMPLEX_DOUBLE	? 0
+					 : type >= SHMD_DEV_TYPE_COMPLEX_FLOAT ? 2
+					 : type >= SHMD_DEV_TYPE_FLOAT	? 4
+										: 7;
+
+			args = shmd_dev_coll_math(memory, memory, 0, type, op);
+			ASSERT_EQ(shmd_dev_reduce(ctx, team, &args), op && op <= n_ops ? SHMD_DEV_OK : SHMD_DEV_INVALID);
+		}
+	}
+	args = shmd_dev_coll_math(memory, memory, 1ull << 62, SHMD_DEV_TYPE_INT64, SHMD_DEV_REDUCE_SUM);
+	ASSERT_EQ(shmd_dev_reduce_scatter(ctx, team, &args), SHMD_DEV_INVALID);
+	ASSERT_EQ(team->n_exchanges, 0u);
+	ASSERT_EQ(team->coll_status, SHMD_DEV_OK);
+	pe_lab_free(lab);
+}
+
+TEST(nothing_to_do_waits_for_nobody)
+{
+	struct pe_lab *lab = pe_lab_new(3);
+	struct shmd_dev_team *team = &lab->pes[0].team;
+	struct shmd_dev_ctx *ctx = &lab->pes[0].ctx;
+	struct shmd_dev_stride none = {.n = 0, .block_bytes = 8, .dest_stride_bytes = 8, .source_stride_bytes = 8};
+	struct shmd_dev_coll args = shmd_dev_coll_math(NULL, NULL, 0, SHMD_DEV_TYPE_FLOAT, SHMD_DEV_REDUCE_MIN);
+
+	ctx->timeout_nsec = MSEC;
+	ASSERT_EQ(shmd_dev_broadcast(ctx, team, NULL, NULL, 0, 1), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_fcollect(ctx, team, NULL, NULL, 0), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_alltoall(ctx, team, NULL, NULL, 0), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_alltoalls(ctx, team, NULL, NULL, &none), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_reduce(ctx, team, &args), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_scan_exclusive(ctx, team, &args), SHMD_DEV_OK);
+	/* Others may have bytes. */
+	ASSERT_EQ(shmd_dev_collect(ctx, team, pe_lab_memory(lab, 0), NULL, 0), SHMD_DEV_TIMEOUT);
+	pe_lab_free(lab);
+}
+
+/* ---- failures */
+
+static void broadcast_once(struct pe_lab *lab, uint32_t pe, int want)
+{
+	ASSERT_EQ(shmd_dev_broadcast(&lab->pes[pe].ctx, &lab->pes[pe].team, pe_lab_memory(lab, pe), pe_lab_memory(lab, pe) + 64, 8, 2), want);
+}
+
+TEST(a_failure_is_the_end_of_collectives_on_a_team_and_of_nothing_else)
+{
+	for (uint32_t is_mapped = 0; is_mapped < 2; is_mapped++) {
+		struct pe_lab *lab = pe_lab_new(3);
+
+		for (uint32_t pe = 0; pe < 3; pe++) {
+			lab->pes[pe].team.flags = is_mapped ? SHMD_TEAM_MAPPED : 0;
+			lab->pes[pe].ctx.timeout_nsec = 2 * MSEC;
+		}
+		broadcast_once(lab, 0, SHMD_DEV_TIMEOUT);
+		lab->pes[0].ctx.timeout_nsec = SHMD_DEV_NO_TIMEOUT;
+		broadcast_once(lab, 0, SHMD_DEV_TIMEOUT);
+		pe_lab_free(lab);
+	}
+}
+
+static void sync_once(const struct lab_thread *me)
+{
+	ASSERT_EQ(shmd_dev_team_sync(me->ctx, &me->lab->pes[me->pe].team), SHMD_DEV_OK);
+}
+
+TEST(syncs_work_after_a_collective_that_failed)
+{
+	struct pe_lab *lab = pe_lab_new(3);
+
+	for (uint32_t pe = 0; pe < 3; pe++)
+		lab->pes[pe].team.flags = SHMD_TEAM_MAPPED;
+	lab->pes[1].ctx.timeout_nsec = MSEC;
+	broadcast_once(lab, 1, SHMD_DEV_TIMEOUT);
+	lab->pes[1].ctx.timeout_nsec = PATIENCE;
+	pe_lab_run(lab, 1, sync_once, NULL);
+	pe_lab_free(lab);
+}
+
+TEST(a_pe_that_ends_ends_collectives)
+{
+	struct pe_lab *lab = pe_lab_new(3);
+	struct shmd_dev_coll args = shmd_dev_coll_math(pe_lab_memory(lab, 0), pe_lab_memory(lab, 0), 100, SHMD_DEV_TYPE_INT32,
+						       SHMD_DEV_REDUCE_SUM);
+
+	lab->pes[0].team.flags = SHMD_TEAM_MAPPED;
+	lab->pes[0].ctx.timeout_nsec = SHMD_DEV_NO_TIMEOUT;
+	pe_lab_end_pe(lab, 1);
+	ASSERT_EQ(shmd_dev_reduce(&lab->pes[0].ctx, &lab->pes[0].team, &args), SHMD_DEV_PE_GONE);
+	pe_lab_forgive(lab);
+	ASSERT_EQ(shmd_dev_reduce(&lab->pes[0].ctx, &lab->pes[0].team, &args), SHMD_DEV_PE_GONE);
+	pe_lab_free(lab);
+}
+
+/* ---- how a call works */
+
+TEST(the_plan_follows_size_members_and_paths)
+{
+	struct shmd_dev_team team = {.n_pes = 1};
+
+	ASSERT_EQ(shmd_dev_coll_plan(&team, 1000), SHMD_DEV_COLL_LOCAL);
+	for (team.n_pes = 2; team.n_pes < 40; team.n_pes++) {
+		team.flags = SHMD_TEAM_MAPPED;
+		ASSERT_EQ(shmd_dev_coll_plan(&team, 56), team.n_pes <= 16 ? SHMD_DEV_COLL_SLOTS : SHMD_DEV_COLL_ROUNDS);
+		ASSERT_EQ(shmd_dev_coll_plan(&team, 57), team.n_pes <= 16 ? SHMD_DEV_COLL_FLAT : SHMD_DEV_COLL_ROUNDS);
+		team.flags = 0;
+		ASSERT_EQ(shmd_dev_coll_plan(&team, 1), team.n_pes <= 4 ? SHMD_DEV_COLL_SLOTS : SHMD_DEV_COLL_ROUNDS);
+	}
+}

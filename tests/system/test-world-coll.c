@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collectives among processes, by host calls and by device functions: random programs on overlapping teams, compared with a model, over
+ * mapped memory, queues with RC and with DC, and some PEs mapped and some not. A PE that dies within one ends it for the others.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/dev/coll-program.h"
+#include "tests/lib/test.h"
+#include "tests/system/client-lab.h"
+#include "tests/system/world-lab.h"
+
+#define ROOM_BYTES (512u << 10)
+
+enum transport { BY_MAP, BY_RC, BY_DC, BY_BOTH, N_TRANSPORTS };
+
+struct run {
+	enum transport transport;
+	uint32_t n_steps;
+	bool by_device;
+};
+
+static int call_host(void *ctx, void *team, enum coll_call call, const struct shmd_dev_coll *args)
+{
+	const struct shmd_stride stride = {.n = args->stride.n,
+					   .block_bytes = args->stride.block_bytes,
+					   .dest_stride_bytes = args->stride.dest_stride_bytes,
+					   .source_stride_bytes = args->stride.source_stride_bytes};
+	enum shmd_type type = (enum shmd_type)args->type;
+	enum shmd_reduce_op op = (enum shmd_reduce_op)args->op;
+
+	(void)ctx;
+	switch (call) {
+	case COLL_BROADCAST:
+		return shmd_broadcast(team, args->dest, args->source, args->n, (int)args->root);
+	case COLL_FCOLLECT:
+		return shmd_fcollect(team, args->dest, args->source, args->n);
+	case COLL_COLLECT:
+		return shmd_collect(team, args->dest, args->source, args->n);
+	case COLL_ALLTOALL:
+		return shmd_alltoall(team, args->dest, args->source, args->n);
+	case COLL_ALLTOALLS:
+		return shmd_alltoalls(team, args->dest, args->source, &stride);
+	case COLL_REDUCE:
+		return shmd_reduce(team, args->dest, args->source, args->n, type, op);
+	case COLL_REDUCE_SCATTER:
+		return shmd_reduce_scatter(team, args->dest, args->source, args->n, type, op);
+	case COLL_SCAN_INCLUSIVE:
+		return shmd_scan_inclusive(team, args->dest, args->source, args->n, type, op);
+	case COLL_SCAN_EXCLUSIVE:
+		return shmd_scan_exclusive(team, args->dest, args->source, args->n, type, op);
+	default:
+		return shmd_team_sync(team);
+	}
+}
+
+/* The world, the first two PEs, the odd ones, all in the opposite order, and those behind the first. */
+static void make_teams(struct shmd_world *world, struct coll_team *teams, struct shmd_team **handles)
+{
+	struct shmd_team *all = shmd_team_world(world);
+	int me = shmd_my_pe(world), n = shmd_n_pes(world);
+
+	handles[0] = all;
+	world_lab_must(shmd_team_split_strided(all, 0, 1, n < 2 ? n : 2, &handles[1]), "split");
+	world_lab_must(shmd_team_split_strided(all, n > 1, 2, n > 1 ? n / 2 : 1, &handles[2]), "split");
+	world_lab_must(shmd_team_split_color(all, 0, -me, &handles[3]), "split");
+	world_lab_must(shmd_team_split_strided(all, n > 1, 1, n > 1 ? n - 1 : 1, &handles[4]), "split");
+	for (int i = 0; i < n; i++) {
+		teams[0].members[teams[0].n++] = (uint32_t)i;
+		if (i < 2)
+			teams[1].members[teams[1].n++] = (uint32_t)i;
+		if (i % 2 || n == 1)
+			teams[2].members[teams[2].n++] = (uint32_t)i;
+		teams[3].members[teams[3].n++] = (uint32_t)(n - 1 - i);
+		if (i || n == 1)
+			teams[4].members[teams[4].n++] = (uint32_t)i;
+	}
+}
+
+static void run_program(struct shmd_world *world, const struct run *run)
+{
+	struct coll_team teams[5] = {0};
+	struct shmd_team *handles[5];
+	struct coll_home home = {
+		.call = run->by_device ? coll_call_dev : call_host,
+		.ctx = shmd_ctx_dev(shmd_world_ctx(world)),
+		.teams = teams,
+		.n_teams = 5,
+		.pe = (uint32_t)shmd_my_pe(world),
+		.room_bytes = ROOM_BYTES,
+		.seed = 11 + run->by_device,
+		.n_steps = run->n_steps,
+	};
+	void *room;
+
+	make_teams(world, teams, handles);
+	for (int i = 0; i < 5; i++)
+		teams[i].team = run->by_device ? (void *)shmd_team_dev(handles[i]) : (void *)handles[i];
+	world_lab_must(shmd_align(world, 64, ROOM_BYTES, 0, &room), "align");
+	home.room = room;
+	coll_program_run(&home);
+	world_lab_must(shmd_barrier_all(world), "barrier");
+	for (int i = 1; i < 5; i++)
+		world_lab_must(shmd_team_destroy(handles[i]), "destroy");
+	world_lab_must(shmd_free(world, room), "free");
+}
+
+static struct shmd_world *open_world(const struct world_lab *lab, int pe, enum transport transport)
+{
+	struct world_lab mine = *lab;
+	bool may_map = transport == BY_MAP || (transport == BY_BOTH && pe < 2);
+
+	mine.attr.paths = (may_map ? SHMD_ALLOW_MAPPED : 0) | (transport != BY_MAP ? SHMD_ALLOW_QUEUE : 0);
+	setenv("SHMD_RC_PEERS", transport == BY_DC ? "0" : "16", 1);
+	return world_lab_open_started(&mine, pe);
+}
+
+static int makes_collectives(const struct world_lab *lab, int pe, void *arg)
+{
+	struct run run = *(const struct run *)arg;
+	struct shmd_world *world = open_world(lab, pe, run.transport);
+
+	run_program(world, &run);
+	run.by_device = true;
+	run_program(world, &run);
+	world_lab_close(world);
+	return 0;
+}
+
+static void run_sizes(enum transport transport, const int *sizes, uint32_t n_steps)
+{
+	struct run run = {.transport = transport, .n_steps = n_steps};
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	for (unsigned int i = 0; sizes[i]; i++)
+		world_lab_run(&daemon, sizes[i], makes_collectives, &run);
+	fixture_daemon_stop(&daemon);
+}
+
+static const int few[] = {2, 3, 6, 0};
+
+TEST_TIMEOUT(collectives_work_on_mapped_memory, 600)
+{
+	static const int sizes[] = {1, 2, 3, 8, 18, 0};
+
+	run_sizes(BY_MAP, sizes, 150);
+}
+
+TEST_TIMEOUT(collectives_work_by_rc, 600)
+{
+	run_sizes(BY_RC, few, 60);
+}
+
+TEST_TIMEOUT(collectives_work_by_dc, 600)
+{
+	run_sizes(BY_DC, few, 60);
+}
+
+TEST_TIMEOUT(collectives_work_where_some_pes_are_mapped, 600)
+{
+	run_sizes(BY_BOTH, few, 60);
+}
+
+/* ---- a PE that dies */
+
+static int dies_or_hears_of_it(const struct world_lab *lab, int pe, void *arg)
+{
+	const struct run *run = arg;
+	struct shmd_world *world = open_world(lab, pe, run->transport);
+	uint64_t *words;
+	int r = 0;
+
+	world_lab_must(shmd_malloc(world, 4096, 0, (void **)&words), "malloc");
+	memset(words, 0, 4096);
+	for (int i = 0; !r && i < 1000000; i++) {
+		if (pe == 1 && i == 20)
+			raise(SIGKILL);
+		r = shmd_reduce(shmd_team_world(world), words, words + 8, i % 2 ? 1 : 100, SHMD_TYPE_UINT64, SHMD_REDUCE_SUM);
+	}
+	ASSERT(r == -EHOSTDOWN || r == -EIO);
+	/* The team has no collectives any more, the others have. */
+	world_lab_must(shmd_world_forgive(world), "forgive");
+	ASSERT_LT(shmd_reduce(shmd_team_world(world), words, words + 8, 1, SHMD_TYPE_UINT64, SHMD_REDUCE_SUM), 0);
+	(void)shmd_world_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(a_pe_that_dies_ends_collectives_of_the_others, 300)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	for (enum transport transport = BY_MAP; transport < N_TRANSPORTS; transport++) {
+		struct run run = {.transport = transport};
+		struct world_lab lab = {.daemon = &daemon, .n = 3};
+
+		world_lab_start(&lab, dies_or_hears_of_it, &run);
+		for (int pe = 0; pe < 3; pe++)
+			ASSERT_EQ(world_lab_wait(&lab, pe), pe == 1 ? 128 + SIGKILL : 0);
+	}
+	fixture_daemon_stop(&daemon);
+}
