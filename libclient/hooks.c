@@ -4,8 +4,8 @@
  *
  * kernels/dev makes no system call; it calls these functions to wait, and to wake a sleeping NIC thread.
  * Waiting spins first, because most completions come within a microsecond; then yields, so that more processes
- * than cores make progress; then sleeps for growing times, so that a long wait costs nothing. No state, any
- * thread.
+ * than cores make progress; then sleeps for growing times, so that a long wait costs nothing. The kernel adds 50 us to
+ * each sleep, so yields last longer than the put of a megabyte takes. No state, any thread.
  */
 #include <poll.h>
 #include <sched.h>
@@ -15,7 +15,7 @@
 #include "libclient/text.h"
 
 #define RELAX_SPIN_ROUNDS 64u
-#define RELAX_YIELD_ROUNDS 64u
+#define RELAX_YIELD_ROUNDS 512u
 #define RELAX_MIN_SLEEP_NSEC 20000u
 #define RELAX_MAX_SLEEP_NSEC 1000000u
 #define RELAX_ROUNDS_PER_DOUBLING 16u

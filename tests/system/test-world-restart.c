@@ -31,6 +31,7 @@
 struct way {
 	uint32_t paths;
 	const char *rc_peers; /* SHMD_RC_PEERS */
+	bool is_hot; /* pairs of hot peers change in each round */
 };
 
 /* Shared by the test and its PEs. Words are atomic. */
@@ -146,10 +147,19 @@ static bool goes_on(struct pe *pe)
 	return !__atomic_load_n(&pe->area->stop, __ATOMIC_ACQUIRE);
 }
 
+/* One pair, or none. Between the operations of a round, which have an order. */
+static void change_hot_peers(struct pe *pe)
+{
+	if (pe->board->way->is_hot)
+		world_lab_must(shmd_world_hot_peers(pe->world, pe->round % 2 ? &pe->right : &pe->left, pe->me == 0 && pe->round % 3),
+			       "hot peers");
+}
+
 static void one_round(struct pe *pe)
 {
 	count(pe);
 	write_to_right(pe);
+	change_hot_peers(pe);
 	count(pe);
 	look(pe);
 	allocate(pe);
@@ -250,6 +260,13 @@ TEST_TIMEOUT(a_world_on_dynamic_connections_works_through_kills_of_the_daemon, 3
 	static const struct way dc = {SHMD_ALLOW_QUEUE, "0"};
 
 	work_through_kills(&dc);
+}
+
+TEST_TIMEOUT(a_world_whose_hot_peers_change_works_through_kills_of_the_daemon, 300)
+{
+	static const struct way hot = {SHMD_ALLOW_QUEUE, "0", true};
+
+	work_through_kills(&hot);
 }
 
 TEST_TIMEOUT(a_mapped_world_works_through_kills_of_the_daemon, 300)
