@@ -70,7 +70,7 @@ struct daemon {
 	uint64_t hang_in; /* fault point: struct accept_attr */
 	uint64_t max_fds; /* that the process may open */
 	int zygote; /* owned, until the porters have it */
-	int nic_zygote; /* owned: the same, for processes of soft NICs; -1: these have threads */
+	int nic_zygote; /* owned: the same, for processes of NICs */
 	struct porter_watch *porters;
 	struct listener listener;
 	struct accept *accept;
@@ -166,9 +166,16 @@ static const char *nic_fault(struct daemon *daemon)
 		? NULL : text;
 }
 
-static int start_nic_process(void *arg, uint32_t uid, int *ret_channel)
+static int start_executor(void *arg, uint32_t uid, int *ret_channel)
 {
-	const struct zygote_order order = {.kind = ZYGOTE_NIC, .uid = uid};
+	const struct zygote_order order = {.kind = ZYGOTE_EXECUTOR, .uid = uid};
+
+	return zygote_fork(((struct daemon *)arg)->nic_zygote, &order, -1, ret_channel);
+}
+
+static int start_mapper(void *arg, uint32_t uid, int *ret_channel)
+{
+	const struct zygote_order order = {.kind = ZYGOTE_MAPPER, .uid = uid};
 
 	return zygote_fork(((struct daemon *)arg)->nic_zygote, &order, -1, ret_channel);
 }
@@ -177,10 +184,10 @@ static int open_nics(struct daemon *daemon)
 {
 	int r;
 
-	if (daemon->nic_zygote >= 0)
-		daemon->nics.start_process = start_nic_process;
+	if (daemon->settings->soft_executors == SETTINGS_EXECUTORS_PROCESS)
+		daemon->nics.start_executor = start_executor;
+	daemon->nics.start_mapper = start_mapper;
 	daemon->nics.start_arg = daemon;
-
 	daemon->nics.loop = daemon->loop;
 	daemon->nics.registry = &daemon->registry;
 	daemon->nics.settings = daemon->settings;
@@ -354,9 +361,11 @@ static void on_zygote_ended(void *arg)
 /* The zygote comes first, so that porters have nothing that the daemon opens later. */
 static int make_zygote(struct daemon *daemon)
 {
-	int r = zygote_start(nic_soft_serve, &daemon->zygote);
+	const struct zygote_runs runs = {
+		.run = {[ZYGOTE_EXECUTOR] = nic_soft_backend.serve, [ZYGOTE_MAPPER] = nic_mlx5_backend.serve}};
+	int r = zygote_start(&runs, &daemon->zygote);
 
-	if (r == 0 && daemon->settings->soft_executors == SETTINGS_EXECUTORS_PROCESS) {
+	if (r == 0) {
 		daemon->nic_zygote = fcntl(daemon->zygote, F_DUPFD_CLOEXEC, 3);
 		r = daemon->nic_zygote < 0 ? -errno : 0;
 	}

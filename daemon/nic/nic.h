@@ -697,7 +697,16 @@ struct nic_mlx5_attr {
 	uint8_t max_mtu_log2; /* 8..12; 0: that of the port */
 	unsigned int n_managed;
 	const struct host_managed *managed; /* borrowed during the call: probe skips these ports */
+	/*
+	 * NULL: memory of clients is mapped here. Else by a process for each user, which this function starts: it runs nic_mlx5_serve() with
+	 * the other end of *ret_channel, as for soft NICs.
+	 */
+	int (*start_process)(void *arg, uint32_t uid, int *ret_channel);
+	void *start_arg;
 };
+
+/* As nic_soft_serve(). Defined in nic/mlx5, in builds with libmlx5. */
+void nic_mlx5_serve(int channel, int daemon_pidfd) __attribute__((noreturn));
 
 struct nic_mlx5_report {
 	char unusable[2 * NIC_REASON_BYTES]; /* NICs that probe skipped and why, as far as they fit; empty: none */
@@ -719,6 +728,8 @@ struct nic_backend {
 	const char *name; /* as in nic_info.backend */
 	/* Appends NICs; *report is cleared by the caller. Soft: control thread. mlx5: any thread, and blocks. Errors as nic_NAME_probe. */
 	int (*probe)(const struct nic_probe_attr *attr, struct list *nics, struct nic_mlx5_report *report);
+	/* What a process of attr's start_process runs, in a process that has no other thread; NULL: none is needed. */
+	void (*serve)(int channel, int daemon_pidfd);
 	bool (*claims)(const char *driver); /* whether it manages NICs whose kernel driver has this name. Pure */
 	const char *why_not; /* why this build cannot use it, in words; NULL: it can */
 };

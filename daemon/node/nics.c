@@ -46,13 +46,15 @@ struct nic_probe_attr nics_probe_attr(const struct nics *nics)
 			 .max_mtu_log2 = (uint8_t)settings->mtu_log2,
 			 .saves = nics->registry->attr.save,
 			 .fault = nics->fault,
-			 .start_process = nics->start_process,
+			 .start_process = nics->start_executor,
 			 .start_arg = nics->start_arg},
 		.mlx5 = {.trace = getenv("SHMEMD_MLX5_TRACE"),
 			 .objects = getenv("SHMEMD_MLX5_OBJECTS"),
 			 .gpu_poll_usec = (uint32_t)settings->gpu_poll_usec,
 			 .spin_usec = (uint32_t)settings->spin_usec,
-			 .max_mtu_log2 = (uint8_t)settings->mtu_log2},
+			 .max_mtu_log2 = (uint8_t)settings->mtu_log2,
+			 .start_process = nics->start_mapper,
+			 .start_arg = nics->start_arg},
 	};
 }
 

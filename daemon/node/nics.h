@@ -24,7 +24,9 @@ struct nics {
 	struct registry *registry;
 	const struct settings *settings;
 	const char *fault; /* of soft NICs, or NULL */
-	int (*start_process)(void *arg, uint32_t uid, int *ret_channel); /* as in struct nic_soft_attr: NULL, or with its argument */
+	/* As start_process of struct nic_soft_attr and nic_mlx5_attr: NULL, or with its argument. */
+	int (*start_executor)(void *arg, uint32_t uid, int *ret_channel);
+	int (*start_mapper)(void *arg, uint32_t uid, int *ret_channel);
 	void *start_arg;
 	struct ctx_pool *ctx_pool; /* NULL: not yet, or no NIC has a pool */
 	struct nic_mlx5_report report; /* as the start has logged it already */

@@ -51,7 +51,9 @@ struct porter_news {
 
 enum zygote_kind {
 	ZYGOTE_PORTER,
-	ZYGOTE_NIC, /* executes the queues of a user */
+	ZYGOTE_EXECUTOR, /* executes the queues of a user */
+	ZYGOTE_MAPPER, /* maps and registers the memory of a user */
+	ZYGOTE_KINDS,
 };
 
 /* The daemon to its zygote, with the channel of a new process and perhaps the lifeline. */

@@ -138,7 +138,7 @@ static bool wait_for_order(int from)
 }
 
 /* `taken` is closed once the order is here. */
-static void __attribute__((noreturn)) be_child(zygote_run_fn run_nic, int from, int taken, int daemon_pidfd)
+static void __attribute__((noreturn)) be_child(const struct zygote_runs *runs, int from, int taken, int daemon_pidfd)
 {
 	struct zygote_order order;
 	struct order_fds fds;
@@ -149,9 +149,9 @@ static void __attribute__((noreturn)) be_child(zygote_run_fn run_nic, int from, 
 	while (r == 0);
 	close(from);
 	close(taken);
-	if (r > 0 && order.kind == ZYGOTE_NIC && run_nic) {
+	if (r > 0 && order.kind < ZYGOTE_KINDS && runs && runs->run[order.kind]) {
 		safe_close(fds.lifeline);
-		run_nic(fds.channel, daemon_pidfd);
+		runs->run[order.kind](fds.channel, daemon_pidfd);
 	}
 	if (r > 0 && order.kind == ZYGOTE_PORTER)
 		process_run(&(struct process_attr){fds.channel, fds.lifeline, daemon_pidfd, order.uid, order.linger_msec});
@@ -159,7 +159,7 @@ static void __attribute__((noreturn)) be_child(zygote_run_fn run_nic, int from, 
 }
 
 /* Returns when the order is taken, or its process has died before. */
-static int fork_child(zygote_run_fn run_nic, int from, int daemon_pidfd)
+static int fork_child(const struct zygote_runs *runs, int from, int daemon_pidfd)
 {
 	_cleanup_close_ int heard = -1;
 	int ends[2], r;
@@ -172,7 +172,7 @@ static int fork_child(zygote_run_fn run_nic, int from, int daemon_pidfd)
 	r = pid < 0 ? -errno : 0;
 	if (pid == 0) {
 		close(heard);
-		be_child(run_nic, from, ends[1], daemon_pidfd);
+		be_child(runs, from, ends[1], daemon_pidfd);
 	}
 	close(ends[1]);
 	if (r < 0)
@@ -182,12 +182,12 @@ static int fork_child(zygote_run_fn run_nic, int from, int daemon_pidfd)
 	return 0;
 }
 
-static void __attribute__((noreturn)) serve(zygote_run_fn run_nic, int from, int daemon_pidfd)
+static void __attribute__((noreturn)) serve(const struct zygote_runs *runs, int from, int daemon_pidfd)
 {
 	int reported = 0;
 
 	while (wait_for_order(from)) {
-		int r = fork_child(run_nic, from, daemon_pidfd);
+		int r = fork_child(runs, from, daemon_pidfd);
 
 		if (r != reported && send(from, &r, sizeof(r), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(r))
 			reported = r;
@@ -197,19 +197,19 @@ static void __attribute__((noreturn)) serve(zygote_run_fn run_nic, int from, int
 	_exit(EXIT_SUCCESS);
 }
 
-static void __attribute__((noreturn)) be_zygote(zygote_run_fn run_nic, int from, int daemon_pidfd)
+static void __attribute__((noreturn)) be_zygote(const struct zygote_runs *runs, int from, int daemon_pidfd)
 {
 	ignore_signals();
 	close_streams();
 	keep_two(&from, &daemon_pidfd);
 	raise_fd_limit();
 	prctl(PR_SET_NAME, "shmemd-zygote");
-	serve(run_nic, from, daemon_pidfd);
+	serve(runs, from, daemon_pidfd);
 }
 
 /* ---- the daemon --------------------------------------------------------------------------------------------------- */
 
-int zygote_start(zygote_run_fn run_nic, int *ret_channel)
+int zygote_start(const struct zygote_runs *runs, int *ret_channel)
 {
 	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
 	int fds[2], r = channel_pair(fds);
@@ -220,7 +220,7 @@ int zygote_start(zygote_run_fn run_nic, int *ret_channel)
 	pid = fork();
 	r = -errno;
 	if (pid == 0)
-		be_zygote(run_nic, fds[1], pidfd);
+		be_zygote(runs, fds[1], pidfd);
 	close(fds[1]);
 	if (pid < 0) {
 		close(fds[0]);

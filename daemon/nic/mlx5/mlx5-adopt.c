@@ -105,7 +105,7 @@ int mlx5_ctx_export(struct nic_ctx *base, void **ret_part, size_t *ret_bytes)
 	int r;
 
 	/* Without a pooled batch, which no client has yet: the daemon that goes on destroys it. */
-	record.heard = ctx->bell_page;
+	record.heard = ctx->page;
 	record.guid = ibv_get_device_guid(ctx->ibv->device);
 	record.port = ctx->nic->port.number;
 	record.meddled = ctx->meddled;
@@ -128,8 +128,8 @@ int mlx5_ctx_saved_fds(struct nic_ctx *base, struct nic_saved_fds *ret_saved)
 	const struct mlx5_ctx *ctx = mlx5_ctx(base);
 
 	*ret_saved = (struct nic_saved_fds){.n = 1, .fds = {ctx->ibv->cmd_fd}};
-	if (ctx->bell_page)
-		bell_page_saved_fds(ctx->bell_page, ret_saved);
+	if (ctx->page)
+		mlx5_page_saved_fds(ctx->page, ret_saved);
 	return 0;
 }
 
@@ -162,7 +162,7 @@ struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *base)
 	ctx = mlx5_ctx(base);
 	mlx5_pooled_drop(ctx);
 	/* Its thread looks at queue memory and at the register. */
-	bell_page_free(take_ptr(ctx->bell_page));
+	mlx5_ctx_close_page(ctx);
 	while (!list_empty(&ctx->base.queues))
 		unimport_queues(list_first_entry(&ctx->base.queues, struct mlx5_queues, base.link));
 	while (!list_empty(&ctx->base.mrs)) {
@@ -349,11 +349,7 @@ static int import_cq(struct mlx5_queues *queues, uint32_t i, const struct mlx5_o
 		return not_there(r);
 	cq->seen_ci = (uint32_t)prm_get(out, PRM_QUERY_CQ_OUT_CQC + PRM_CQC_PRODUCER_COUNTER);
 	cq->counted_ci = cq->seen_ci;
-	if (queues->map) {
-		const struct shmd_dbrec *dbrec = (const void *)(queues->map + desc->dbrec_offset);
-
-		cq->arm_sn = be32toh(__atomic_load_n(&dbrec->snd, __ATOMIC_RELAXED)) >> 28;
-	}
+	cq->arm_sn = be32toh(mlx5_memory_word(&queues->memory, desc->dbrec_offset + offsetof(struct shmd_dbrec, snd))) >> 28;
 	return not_there(mlx5_cq_enter(queues, i));
 }
 
@@ -377,10 +373,7 @@ static int import_qp(struct mlx5_queues *queues, uint32_t i, const struct mlx5_o
 
 static uint32_t told_error(const struct mlx5_queues *queues, const struct mlx5_qp *qp)
 {
-	return queues->map ? __atomic_load_n((const uint32_t *)(const void *)(queues->map + qp->desc->dbrec_offset +
-									       SHMD_QP_ERROR_OFFSET),
-					     __ATOMIC_ACQUIRE)
-			   : 0;
+	return mlx5_memory_word(&queues->memory, qp->desc->dbrec_offset + SHMD_QP_ERROR_OFFSET);
 }
 
 static bool is_on_its_way(enum nic_qp_state state)
@@ -408,10 +401,13 @@ static int learn_state(struct mlx5_queues *queues, struct mlx5_qp *qp, enum nic_
 static int import_objects(struct mlx5_queues *queues, const struct mlx5_record_batch *batch, int fd)
 {
 	const struct nic_layout *layout = &queues->base.layout;
+	struct mlx5_memory_attr attr = {.fd = fd, .offset = batch->mem_offset};
 	int r = mlx5_queues_copy_layout(queues, &batch->layout);
 
+	attr.bytes = layout->total_bytes;
+
 	if (r == 0 && fd >= 0 && batch->kind == NIC_MEM_MEMFD)
-		r = mlx5_map_memfd(fd, batch->mem_offset, layout->total_bytes, true, &queues->map);
+		r = mlx5_memory_open(queues->ctx, &attr, &queues->memory, NULL);
 	if (r == 0)
 		r = import_object(queues->ctx, MLX5_OBJECT_UMEM, &batch->umem, &queues->umem);
 	for (uint32_t i = 0; r == 0 && i < layout->n_cqs; i++)

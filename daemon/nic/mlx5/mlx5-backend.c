@@ -8,4 +8,4 @@ static int probe(const struct nic_probe_attr *attr, struct list *nics, struct ni
 }
 
 const struct nic_backend nic_mlx5_backend = {
-	.name = "mlx5", .probe = probe, .claims = nic_mlx5_claims};
+	.name = "mlx5", .probe = probe, .serve = nic_mlx5_serve, .claims = nic_mlx5_claims};

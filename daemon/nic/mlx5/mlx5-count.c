@@ -52,11 +52,13 @@ static void add(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint64_t n)
 /* The last `n` CQEs, of any QPs. */
 static void count_ring(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint64_t end, uint64_t n)
 {
+	struct mlx5_cqes cqes;
 	struct mlx5_qp *qp;
 	uint32_t qpn;
 
+	cqes.n = 0;
 	for (; n > 0; n--) {
-		qp = mlx5_cq_error_at(cq, end - n, &qpn) ? hash_get(&ctx->qps, qpn) : NULL;
+		qp = mlx5_cq_error_at(cq, &cqes, end - n, &qpn) ? hash_get(&ctx->qps, qpn) : NULL;
 		if (qp)
 			add(ctx, qp, 1);
 	}
@@ -64,9 +66,11 @@ static void count_ring(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint64_t 
 
 static void count_collapsed(struct mlx5_ctx *ctx, struct mlx5_qp *qp, const struct mlx5_cq *cq, uint64_t n)
 {
+	struct mlx5_cqes cqes;
 	uint32_t qpn;
 
-	if (n == 0 || !mlx5_cq_error_at(cq, 0, &qpn) || qpn != qp->desc->qpn)
+	cqes.n = 0;
+	if (n == 0 || !mlx5_cq_error_at(cq, &cqes, 0, &qpn) || qpn != qp->desc->qpn)
 		return;
 	add(ctx, qp, qp->shows_errors ? n : 1);
 	qp->shows_errors = true;

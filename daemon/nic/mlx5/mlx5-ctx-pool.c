@@ -121,9 +121,12 @@ static struct mlx5_ctx *take_ready(struct mlx5_nic *nic, const struct nic_ctx_at
 		pool->info.missed_empty++;
 	}
 	pthread_mutex_unlock(&nic->lock);
+	if (!ctx)
+		return NULL;
+	ctx->is_pooled = false;
+	mlx5_memory_leave(ctx);
 	/* Earlier events had no session to report to. */
-	if (ctx)
-		mlx5_events_listen(ctx);
+	mlx5_events_listen(ctx);
 	return ctx;
 }
 
@@ -188,6 +191,7 @@ static int make_ctx(struct mlx5_nic *nic, const struct nic_ctx_pool_attr *attr, 
 	if (r < 0)
 		return r;
 	ctx->pool_shape = shape;
+	ctx->is_pooled = true;
 	if (attr->queues.n_qp_specs)
 		r = make_pooled(ctx, &attr->queues);
 	if (r < 0) {
@@ -336,6 +340,21 @@ static int dress(struct mlx5_queues *pooled, const struct nic_layout *wanted)
 	return r < 0 ? r : mlx5_queues_show(pooled);
 }
 
+/* From here on its memory is a client's, too: the user's mapper has it, and the daemon no more. */
+static int hand_over(struct mlx5_ctx *ctx)
+{
+	struct mlx5_queues *pooled = ctx->pooled;
+	const struct mlx5_memory_attr attr = {.fd = ctx->pooled_fd, .bytes = pooled->base.layout.total_bytes};
+	struct mlx5_memory memory;
+	int r = mlx5_memory_open(ctx, &attr, &memory, NULL);
+
+	if (r < 0)
+		return r;
+	mlx5_memory_close(&pooled->memory);
+	pooled->memory = memory;
+	return 0;
+}
+
 int mlx5_queues_take(struct nic_ctx *base, struct nic_layout *layout, int *ret_fd, struct nic_queues **ret_queues)
 {
 	struct mlx5_ctx *ctx = mlx5_ctx(base);
@@ -350,7 +369,7 @@ int mlx5_queues_take(struct nic_ctx *base, struct nic_layout *layout, int *ret_f
 		return -ENOENT;
 	}
 	/* No memory: queues_create lacks it too, and reports that. */
-	if (dress(ctx->pooled, layout) < 0)
+	if (hand_over(ctx) < 0 || dress(ctx->pooled, layout) < 0)
 		return -ENOENT;
 	count(ctx, &info->n_batches_handed_out);
 	nic_layout_deinit(layout);

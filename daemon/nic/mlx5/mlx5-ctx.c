@@ -34,6 +34,17 @@ static void leave_nic(struct mlx5_ctx *ctx)
 	pthread_mutex_unlock(&nic->lock);
 }
 
+void mlx5_ctx_close_page(struct mlx5_ctx *ctx)
+{
+	struct mlx5_page *page;
+
+	pthread_mutex_lock(&ctx->nic->lock);
+	page = take_ptr(ctx->page);
+	list_del(&ctx->page_news.link);
+	pthread_mutex_unlock(&ctx->nic->lock);
+	mlx5_page_free(page);
+}
+
 /* Half-built safe: in the order of teardown. */
 static struct mlx5_ctx *ctx_free(struct mlx5_ctx *ctx)
 {
@@ -47,13 +58,15 @@ static struct mlx5_ctx *ctx_free(struct mlx5_ctx *ctx)
 	}
 	mlx5_rmp_deinit(ctx);
 	mlx5_object_destroy(ctx->counter_set);
-	bell_page_free(ctx->bell_page);
+	mlx5_ctx_close_page(ctx);
 	mlx5_uar_free(ctx->uar);
 	/* As with regions: an object that the kernel does not destroy is forgotten here. */
 	if (ctx->pd && ibv_dealloc_pd(ctx->pd))
 		ibv_unimport_pd(ctx->pd);
 	if (ctx->ibv)
 		ibv_close_device(ctx->ibv);
+	/* The mapper's duplicate of the command descriptor goes last. */
+	mlx5_memory_leave(ctx);
 	hash_deinit(&ctx->qps);
 	hash_deinit(&ctx->cqs);
 	free(ctx);
@@ -75,6 +88,7 @@ struct mlx5_ctx *mlx5_ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_attr 
 	ctx->base.doorbell.wake_fd = -1;
 	ctx->nic = nic;
 	ctx->pooled_fd = -1;
+	list_init(&ctx->page_news.link);
 	hash_init(&ctx->qps);
 	hash_init(&ctx->cqs);
 	list_init(&ctx->base.mrs);
@@ -146,30 +160,32 @@ void mlx5_ctx_make_doorbell(struct mlx5_ctx *ctx)
 	ctx->base.client_pd = ctx->pd->handle + 1;
 }
 
-/* `saved`: descriptors of an imported context in mode cpu, or NULL. */
-static int make_bell_page(struct mlx5_ctx *ctx, const struct nic_saved_fds *saved, struct nic_doorbell *doorbell,
-			  struct bell_page **ret_page)
+static void take_page(struct mlx5_ctx *ctx, const struct nic_doorbell *doorbell, struct mlx5_page *page)
 {
-	const struct bell_page_attr attr = {
-		.uid = ctx->uid,
-		.reg = (uint64_t *)(void *)(ctx->uar->base_addr + SHMD_DB_SEND_OFFSET),
-		.saved = saved,
-	};
-
-	return bell_page_new(&ctx->nic->bells, &attr, doorbell, ret_page);
+	pthread_mutex_lock(&ctx->nic->lock);
+	ctx->page = page;
+	pthread_mutex_unlock(&ctx->nic->lock);
+	ctx->base.doorbell = *doorbell;
 }
 
 int mlx5_ctx_open_doorbell(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode)
 {
+	struct nic_doorbell doorbell;
+	struct mlx5_page *page;
+	int r = 0;
+
 	if (mode == NIC_DOORBELL_CPU)
-		return make_bell_page(ctx, NULL, &ctx->base.doorbell, &ctx->bell_page);
-	mlx5_ctx_make_doorbell(ctx);
-	return 0;
+		r = mlx5_page_open(ctx, NULL, &doorbell, &page);
+	else
+		mlx5_ctx_make_doorbell(ctx);
+	if (r == 0 && mode == NIC_DOORBELL_CPU)
+		take_page(ctx, &doorbell, page);
+	return r;
 }
 
-static int hear_batch(struct bell_page *page, const struct mlx5_queues *queues)
+static int hear_batch(const struct mlx5_page *page, const struct mlx5_queues *queues)
 {
-	int r = queues->map ? 0 : -EOPNOTSUPP;
+	int r = mlx5_memory_is_there(&queues->memory) ? 0 : -EOPNOTSUPP;
 
 	/* It has no memory if all of it is gone, or if the caller of the import did not pass the memory. */
 	if (!queues->umem)
@@ -182,21 +198,17 @@ static int hear_batch(struct bell_page *page, const struct mlx5_queues *queues)
 /* The state of former doorbells is unknown; ringing twice does no harm. */
 static int hear_all(struct mlx5_ctx *ctx, const struct nic_saved_fds *fds)
 {
-	_cleanup_(bell_page_freep) struct bell_page *page = NULL;
+	_cleanup_(mlx5_page_freep) struct mlx5_page *page = NULL;
 	struct nic_doorbell doorbell = {0};
 	const struct mlx5_queues *queues;
-	int r = make_bell_page(ctx, fds, &doorbell, &page);
+	int r = mlx5_page_open(ctx, fds, &doorbell, &page);
 
 	list_for_each_entry(queues, &ctx->base.queues, base.link)
 		r = r < 0 ? r : hear_batch(page, queues);
 	if (r < 0)
 		return r;
-	if (fds)
-		bell_page_look_at_all(page);
-	else
-		bell_page_catch_up(page);
-	ctx->base.doorbell = doorbell;
-	ctx->bell_page = take_ptr(page);
+	mlx5_page_tell(page, fds ? MAPPER_PAGE_LOOK : MAPPER_PAGE_CATCH_UP);
+	take_page(ctx, &doorbell, take_ptr(page));
 	return 0;
 }
 
@@ -206,7 +218,7 @@ int mlx5_ctx_to_cpu(struct nic_ctx *base)
 
 	if (!MLX5_HAS_BELL)
 		return -EOPNOTSUPP;
-	return ctx->bell_page ? -EINVAL : hear_all(ctx, NULL);
+	return ctx->page ? -EINVAL : hear_all(ctx, NULL);
 }
 
 int mlx5_ctx_hear_again(struct mlx5_ctx *ctx, const struct nic_saved_fds *fds)
@@ -287,8 +299,7 @@ void mlx5_ctx_quiesce(struct nic_ctx *base, uint64_t timeout_nsec)
 	struct mlx5_qp *qp;
 	size_t pos = 0;
 
-	if (ctx->bell_page)
-		bell_page_silence(ctx->bell_page);
+	mlx5_page_tell(ctx->page, MAPPER_PAGE_SILENCE);
 	/* DCTs have no requests in flight: they end when they are destroyed. */
 	while ((qp = hash_next(&ctx->qps, &pos, &qpn)))
 		if (qp->state != NIC_QPS_RST && qp->desc->type != NIC_QP_DCT)

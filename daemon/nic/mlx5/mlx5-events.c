@@ -49,15 +49,15 @@
 
 static void arm(struct mlx5_ctx *ctx, struct mlx5_cq *cq)
 {
-	struct shmd_dbrec *dbrec;
 	uint32_t word;
 
-	if (!cq->queues->map || cq->n_idle_events > MOST_IDLE_EVENTS)
+	if (!mlx5_memory_is_there(&cq->queues->memory) || cq->n_idle_events > MOST_IDLE_EVENTS)
 		return;
-	dbrec = (struct shmd_dbrec *)(void *)(cq->queues->map + mlx5_cq_desc(cq)->dbrec_offset);
 	word = (++cq->arm_sn & 3) << ARM_SN_SHIFT | ARM_SOLICITED_ONLY |
 	       (cq->seen_ci & ARM_CI_MASK);
-	__atomic_store_n(&dbrec->snd, htobe32(word), __ATOMIC_RELEASE);
+	if (mlx5_memory_store(&cq->queues->memory, mlx5_cq_desc(cq)->dbrec_offset + offsetof(struct shmd_dbrec, snd),
+			      htobe32(word)) < 0)
+		return;
 	__sync_synchronize();
 	__atomic_store_n(
 		(uint64_t *)(void *)(ctx->uar->base_addr + SHMD_DB_CQ_ARM_OFFSET),
@@ -119,12 +119,14 @@ static bool qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint32_t syndrom
 /* Arms first and reads then, so the next event covers CQEs in between. Oldest first: causes before flushes. */
 static bool look_at(struct mlx5_ctx *ctx, struct mlx5_cq *cq)
 {
+	struct mlx5_cqes cqes;
 	uint64_t end = 0, n;
 	bool news = false;
 
+	cqes.n = 0;
 	arm(ctx, cq);
 	for (n = mlx5_cq_look(ctx, cq, cq->seen_ci, &end); n > 0; n--) {
-		uint32_t qpn, syndrome = mlx5_cq_error_at(cq, end - n, &qpn);
+		uint32_t qpn, syndrome = mlx5_cq_error_at(cq, &cqes, end - n, &qpn);
 
 		if (syndrome && syndrome != SHMD_SYNDROME_WR_FLUSH_ERR)
 			news |= qp_failed(ctx, hash_get(&ctx->qps, qpn), syndrome);
@@ -293,6 +295,12 @@ static bool nic_event(struct mlx5_nic *nic, const struct ibv_async_event *async,
 	}
 }
 
+static int next_of_mappers(struct mlx5_nic *nic)
+{
+	mlx5_memory_hung_up(nic);
+	return -EAGAIN;
+}
+
 static int next_of_nic(struct mlx5_nic *nic, struct nic_event *ret_event)
 {
 	struct ibv_async_event async;
@@ -351,6 +359,7 @@ int mlx5_next_event(struct nic *base, struct nic_event *ret_event)
 		r = ready.data.u64 == MLX5_WATCH_NIC	  ? next_of_nic(nic, ret_event)
 		    : ready.data.u64 == MLX5_WATCH_MORE	  ? next_of_more(nic, ret_event)
 		    : ready.data.u64 == MLX5_WATCH_RETURN ? mlx5_return_look(nic, ret_event)
+		    : ready.data.u64 == MLX5_WATCH_MAPPERS ? next_of_mappers(nic)
 							  : next_of_ctx(nic, ready.data.u64, ret_event);
 	}
 	return r;

@@ -3,8 +3,8 @@
  * Memory regions: a client's memfd or dmabuf behind a key of the session's PD, or a region that the client has made there
  * itself by the command descriptor.
  *
- * Pages of a memfd are pinned by the kernel for as long as the region lives, so the daemon's mapping is needed for the
- * call alone, and what the client does to its file later moves nothing under the NIC. A dmabuf is never mapped.
+ * A mapper maps and registers a memfd (mlx5-mapper.h): the kernel pins its pages for as long as the region lives, so what the client
+ * does to its file later moves nothing under the NIC. A dmabuf is never mapped.
  *
  * The client's own regions are taken by the kernel's handle, which is asked for keys and length: what the client says is not
  * believed, but that the memory is its own. From then on they are destroyed like all others.
@@ -20,24 +20,6 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/overflow.h"
 #include "proto/base/page.h"
-
-int mlx5_map_memfd(int fd, uint64_t offset, uint64_t bytes, bool writable, uint8_t **ret_data)
-{
-	uint64_t size;
-	void *data;
-	int r;
-
-	r = nic_memfd_check(fd, &size);
-	if (r < 0)
-		return r;
-	if (bytes == 0 || !range_fits(offset, bytes, size))
-		return -EINVAL;
-	data = map_shared(fd, offset, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ);
-	if (data == MAP_FAILED)
-		return errno == EACCES || errno == EPERM ? -EPERM : -ENOMEM;
-	*ret_data = data;
-	return 0;
-}
 
 static int ibv_access(uint32_t access)
 {
@@ -57,20 +39,26 @@ static int ibv_access(uint32_t access)
 	return flags;
 }
 
+/* The mapper registers by calls of its own; libmlx5 takes the region over by the kernel's handle. */
 static int reg_memfd(struct mlx5_ctx *ctx, const struct nic_mr_attr *attr, struct ibv_mr **ret_mr)
 {
-	bool writable = attr->access & ~NIC_ACCESS_REMOTE_READ;
-	uint8_t *data;
-	int r;
+	const struct mapper_request region = {.pd = ctx->pd->handle,
+					      .access = (uint32_t)ibv_access(attr->access),
+					      .is_writable = attr->access & ~NIC_ACCESS_REMOTE_READ,
+					      .offset = attr->offset,
+					      .bytes = attr->length_bytes,
+					      .address = attr->iova};
+	uint32_t handle;
+	int r = mlx5_memory_reg(ctx, &region, attr->fd, &handle);
 
-	r = mlx5_map_memfd(attr->fd, attr->offset, attr->length_bytes, writable, &data);
 	if (r < 0)
 		return r;
 	errno = 0;
-	*ret_mr = ibv_reg_mr_iova(ctx->pd, data, attr->length_bytes, attr->iova,
-				  ibv_access(attr->access));
-	r = *ret_mr ? 0 : mlx5_errno(errno);
-	unmap_shared(data, attr->length_bytes);
+	*ret_mr = ibv_import_mr(ctx->pd, handle);
+	if (*ret_mr)
+		return 0;
+	r = mlx5_errno(errno);
+	mlx5_memory_destroy(ctx, MLX5_OBJECT_MR, handle);
 	return r;
 }
 
@@ -147,6 +135,7 @@ int mlx5_mr_reg(struct nic_ctx *base, const struct nic_mr_attr *attr, struct nic
 	r = nic_mr_attr_is_right(attr) ? reg(ctx, attr, &mr->ibv) : -EINVAL;
 	if (r < 0)
 		return r;
+	mr->is_mapped = attr->kind == NIC_MEM_MEMFD;
 	mr->base = (struct nic_mr){.ctx = base,
 				   .lkey = mr->ibv->lkey,
 				   .rkey = mr->ibv->rkey,
@@ -156,21 +145,32 @@ int mlx5_mr_reg(struct nic_ctx *base, const struct nic_mr_attr *attr, struct nic
 	return 0;
 }
 
+static int destroy(struct mlx5_ctx *ctx, struct mlx5_mr *mr)
+{
+	int r;
+
+	if (!mr->ibv)
+		return 0;
+	if (mr->is_mapped)
+		r = mlx5_memory_destroy(ctx, MLX5_OBJECT_MR, mr->ibv->handle);
+	else
+		r = mlx5_result(ibv_dereg_mr(mr->ibv));
+	/* libmlx5 keeps an object that it has not destroyed. */
+	if (mr->is_mapped || r < 0)
+		ibv_unimport_mr(mr->ibv);
+	return r;
+}
+
 struct nic_mr *mlx5_mr_dereg(struct nic_mr *base)
 {
 	struct mlx5_mr *mr;
 	struct mlx5_ctx *ctx;
-	int err;
 
 	if (!base)
 		return NULL;
 	mr = container_of(base, struct mlx5_mr, base);
 	ctx = mlx5_ctx(base->ctx);
-	err = mr->ibv ? ibv_dereg_mr(mr->ibv) : 0;
-	/* libmlx5 keeps an object that the kernel does not destroy, else for ever. */
-	if (err)
-		ibv_unimport_mr(mr->ibv);
-	mlx5_note_destroyed(ctx, mlx5_result(err));
+	mlx5_note_destroyed(ctx, destroy(ctx, mr));
 	list_del(&mr->base.link);
 	free(mr);
 	return NULL;

@@ -31,7 +31,7 @@ static struct nic *mlx5_close(struct nic *base)
 
 	list_del(&nic->base.link);
 	mlx5_ctx_pool_deinit(nic);
-	bells_deinit(&nic->bells);
+	mappers_deinit(&nic->mappers);
 	if (nic->ibv)
 		ibv_close_device(nic->ibv);
 	safe_close(nic->base.event_fd);
@@ -136,6 +136,7 @@ static struct mlx5_nic *nic_alloc(void)
 	list_init(&nic->ctxs);
 	list_init(&nic->news);
 	mlx5_ctx_pool_init(nic);
+	mappers_init(&nic->mappers, &(struct mappers_attr){.bells.name = nic->base.name});
 	nic->last_key = MLX5_WATCH_KEYS;
 	return nic;
 }
@@ -198,11 +199,15 @@ static int nic_init(struct mlx5_nic *nic, struct ibv_device *device, uint8_t por
 	r = choose_objects(nic, attr->objects);
 	if (r < 0)
 		return r;
-	bells_init(&nic->bells, &(struct bells_attr){
-					.name = nic->base.name,
-					.gpu_poll_usec = attr->gpu_poll_usec ? attr->gpu_poll_usec : DEFAULT_GPU_POLL_USEC,
-					.spin_usec = attr->spin_usec,
-				});
+	mappers_deinit(&nic->mappers);
+	mappers_init(&nic->mappers, &(struct mappers_attr){
+					    .bells = {.name = nic->base.name,
+						      .gpu_poll_usec = attr->gpu_poll_usec ? attr->gpu_poll_usec
+											   : DEFAULT_GPU_POLL_USEC,
+						      .spin_usec = attr->spin_usec},
+					    .start_process = attr->start_process,
+					    .start_arg = attr->start_arg,
+				    });
 	nic->port.number = port;
 	nic->port.max_mtu_log2 = attr->max_mtu_log2;
 	if (attr->trace) {

@@ -20,6 +20,7 @@
 
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/mlx5_user_ioctl_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
@@ -304,7 +305,7 @@ int mlx5_object_subscribe(struct mlx5_object *object, struct mlx5dv_devx_event_c
 
 /* ---- umems ----------------------------------------------------------------------------------------------------------- */
 
-static int reg_by_ioctl(struct mlx5_object *object, const struct mlx5dv_devx_umem_in *in)
+int mlx5_uverbs_reg_umem(int command_fd, const struct mlx5dv_devx_umem_in *in, uint32_t *ret_number, uint32_t *ret_handle)
 {
 	uint64_t addr = (uintptr_t)in->addr, bytes = in->size, sizes = in->pgsz_bitmap;
 	struct ib_uverbs_attr *handle;
@@ -319,9 +320,9 @@ static int reg_by_ioctl(struct mlx5_object *object, const struct mlx5dv_devx_ume
 	call_in(&call, MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP, &sizes, sizeof(sizes));
 	if (in->comp_mask & MLX5DV_UMEM_MASK_DMABUF)
 		call_fd(&call, MLX5_IB_ATTR_DEVX_UMEM_REG_DMABUF_FD, in->dmabuf_fd);
-	call_out(&call, MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID, &object->number, sizeof(object->number));
-	r = call_do(&call, object->ibv);
-	object->handle = (uint32_t)handle->data;
+	call_out(&call, MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID, ret_number, sizeof(*ret_number));
+	r = call_do_on(&call, command_fd);
+	*ret_handle = (uint32_t)handle->data;
 	return r;
 }
 
@@ -340,9 +341,33 @@ int mlx5_umem_reg(struct ibv_context *ibv, const struct mlx5_library *library, s
 		r = object->umem ? 0 : mlx5_errno(errno);
 		object->number = object->umem ? object->umem->umem_id : 0;
 	} else {
-		r = reg_by_ioctl(object, in);
+		r = mlx5_uverbs_reg_umem(ibv->cmd_fd, in, &object->number, &object->handle);
 	}
 	return r < 0 ? r : give(take_ptr(object), ret_umem);
+}
+
+/* ---- regions: the struct command REG_MR of uverbs (Linux: rdma/ib_user_verbs.h), by its ioctl -------------------------- */
+
+int mlx5_uverbs_reg_mr(int command_fd, const struct mlx5_reg *reg, uint32_t *ret_handle)
+{
+	struct ib_uverbs_reg_mr_resp resp = {0};
+	const struct ib_uverbs_reg_mr cmd = {.start = (uintptr_t)reg->data,
+					     .length = reg->bytes,
+					     .hca_va = reg->iova,
+					     .pd_handle = reg->pd,
+					     .access_flags = reg->access};
+	const uint64_t what = IB_USER_VERBS_CMD_REG_MR;
+	struct call call;
+	int r;
+
+	call_begin(&call, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE);
+	call_in(&call, UVERBS_ATTR_CORE_IN, &cmd, sizeof(cmd));
+	call_out(&call, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
+	call_in(&call, UVERBS_ATTR_WRITE_CMD, &what, sizeof(what));
+	r = call_do_on(&call, command_fd);
+	if (r == 0)
+		*ret_handle = resp.mr_handle;
+	return r;
 }
 
 /* ---- doorbell pages -------------------------------------------------------------------------------------------------- */

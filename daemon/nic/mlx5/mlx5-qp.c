@@ -27,8 +27,8 @@ int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode o
 		return r;
 	qp->state = state;
 	qp->cut = false;
-	if (state == NIC_QPS_RST && ctx->bell_page)
-		bell_page_reset(ctx->bell_page, qp->desc->qpn);
+	if (state == NIC_QPS_RST)
+		mlx5_page_qp(ctx->page, MAPPER_QP_RESET, qp->desc->qpn);
 	/* A requested ERR is not an event; after RST there may be one again. */
 	qp->event_told = state == NIC_QPS_ERR;
 	return 0;
@@ -178,9 +178,12 @@ static uint32_t syndrome_in(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint
 {
 	uint32_t syndrome = 0, one, whose = 0;
 	uint64_t end, n_all = mlx5_cq_look(ctx, cq, cq->seen_ci, &end);
+	struct mlx5_cqes cqes;
+
+	cqes.n = 0;
 
 	for (uint64_t n = 1; n <= n_all; n++) {
-		one = mlx5_cq_error_at(cq, end - n, &whose);
+		one = mlx5_cq_error_at(cq, &cqes, end - n, &whose);
 		if (one && whose == qpn && (one != SHMD_SYNDROME_WR_FLUSH_ERR || !syndrome))
 			syndrome = one;
 	}

@@ -2,8 +2,8 @@
 /*
  * Batches of queues: one umem over queue memory, CQs and QPs of DEVX in it.
  *
- * A batch is destroyed by the same walk whether it was completed or failed half way: QPs, CQs, umem, mapping. Rings of
- * CQs are filled here before the NIC knows them, where the CPU reaches them; in a dmabuf the client has done that.
+ * A batch is destroyed by the same walk whether it was completed or failed half way: QPs, CQs, umem, mapping. The mapper fills rings of
+ * CQs before the NIC knows them, where the CPU reaches them; in a dmabuf the client has done that.
  *
  * Any thread that owns the context.
  */
@@ -17,7 +17,6 @@
 #include <shmd/abi/cqe.h>
 
 #include "proto/base/cleanup.h"
-#include "proto/base/page.h"
 
 /* ---- CQs --------------------------------------------------------------------------------------------------------- */
 
@@ -148,15 +147,12 @@ int mlx5_qp_enter(struct mlx5_queues *queues, uint32_t i)
 }
 
 /* For QPs that send. Every batch in doorbell mode cpu is mapped: see check_request, mlx5_ctx_to_cpu(). */
-int mlx5_qp_hear(struct bell_page *page, const struct mlx5_qp *qp)
+int mlx5_qp_hear(const struct mlx5_page *page, const struct mlx5_qp *qp)
 {
-	struct shmd_dbrec *dbrec;
-
 	if (!page || !qp->obj || qp->desc->type == NIC_QP_DCT)
 		return 0;
-	dbrec = (struct shmd_dbrec *)(void *)(qp->queues->map + qp->desc->dbrec_offset);
-	return bell_page_add(page, qp->desc->qpn, (const uint32_t *)&dbrec->snd,
-			     qp->desc->flags & NIC_QP_GPU_DRIVEN);
+	return mlx5_page_add(page, &qp->queues->memory, qp->desc->dbrec_offset + offsetof(struct shmd_dbrec, snd),
+			     qp->desc->qpn, qp->desc->flags & NIC_QP_GPU_DRIVEN);
 }
 
 static int create_qp(struct mlx5_queues *queues, uint32_t i)
@@ -181,15 +177,14 @@ static int create_qp(struct mlx5_queues *queues, uint32_t i)
 	desc->addr.qpn = desc->qpn;
 	r = mlx5_qp_enter(queues, i);
 	mlx5_qp_tell_error(qp, 0);
-	return r < 0 ? r : mlx5_qp_hear(queues->ctx->bell_page, qp);
+	return r < 0 ? r : mlx5_qp_hear(queues->ctx->page, qp);
 }
 
 static void hide_qp(struct mlx5_ctx *ctx, const struct mlx5_qp *qp)
 {
 	if (hash_get(&ctx->qps, qp->desc->qpn) == qp)
 		hash_remove(&ctx->qps, qp->desc->qpn);
-	if (ctx->bell_page)
-		bell_page_remove(ctx->bell_page, qp->desc->qpn);
+	mlx5_page_qp(ctx->page, MAPPER_QP_REMOVE, qp->desc->qpn);
 }
 
 static void destroy_qp(struct mlx5_queues *queues, struct mlx5_qp *qp)
@@ -206,6 +201,19 @@ static void destroy_qp(struct mlx5_queues *queues, struct mlx5_qp *qp)
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
+/* One that libmlx5 made is not of a memfd. */
+static int destroy_umem(struct mlx5_queues *queues)
+{
+	struct mlx5_object *umem = take_ptr(queues->umem);
+	int r;
+
+	if (!umem || umem->library || queues->mem_kind != NIC_MEM_MEMFD)
+		return mlx5_object_destroy(umem);
+	r = mlx5_memory_destroy(queues->ctx, MLX5_OBJECT_UMEM, umem->handle);
+	mlx5_object_unimport(umem);
+	return r;
+}
+
 struct mlx5_queues *mlx5_queues_free(struct mlx5_queues *queues)
 {
 	struct nic_layout *layout;
@@ -217,9 +225,8 @@ struct mlx5_queues *mlx5_queues_free(struct mlx5_queues *queues)
 		destroy_qp(queues, &queues->qps[i]);
 	for (uint32_t i = 0; queues->cqs && i < layout->n_cqs; i++)
 		destroy_cq(queues, &queues->cqs[i]);
-	mlx5_note_destroyed(queues->ctx, mlx5_object_destroy(queues->umem));
-	if (queues->map)
-		unmap_shared(queues->map, layout->total_bytes);
+	mlx5_note_destroyed(queues->ctx, destroy_umem(queues));
+	mlx5_memory_close(&queues->memory);
 	nic_layout_deinit(layout);
 	free(queues->cqs);
 	free(queues->qps);
@@ -240,7 +247,7 @@ static int check_request(const struct mlx5_ctx *ctx, const struct nic_queue_mem 
 	if (mem->kind != NIC_MEM_MEMFD && mem->kind != NIC_MEM_DMABUF)
 		return -EINVAL;
 	/* The thread that rings reads dbrecs. */
-	if (mem->kind == NIC_MEM_DMABUF && ctx->bell_page)
+	if (mem->kind == NIC_MEM_DMABUF && ctx->page)
 		return -EOPNOTSUPP;
 	if ((mem->offset & NIC_PAGE_MASK) || mem->length_bytes < layout->total_bytes)
 		return -EINVAL;
@@ -267,46 +274,51 @@ int mlx5_queues_copy_layout(struct mlx5_queues *queues, const struct nic_layout 
 	return !queues->cqs || !queues->qps ? -ENOMEM : r;
 }
 
-static int map_memory(struct mlx5_queues *queues, const struct nic_queue_mem *mem)
+/* Rings of CQs come first. What lies between them is nobody's. */
+static uint64_t rings_end(const struct nic_layout *layout)
 {
-	const struct nic_layout *layout = &queues->base.layout;
-	int r = mlx5_map_memfd(mem->fd, mem->offset, layout->total_bytes, true, &queues->map);
+	uint64_t end = 0;
 
-	if (r < 0)
-		return r;
 	for (uint32_t i = 0; i < layout->n_cqs; i++) {
 		const struct nic_cq *cq = &layout->cqs[i];
 		/* bounded: nic_layout_init() made the layout. */
-		memset(queues->map + cq->ring_offset, 0xff, (size_t)SHMD_CQE_BYTES << cq->log2_entries);
+		uint64_t cq_end = cq->ring_offset + ((uint64_t)SHMD_CQE_BYTES << cq->log2_entries);
+
+		end = cq_end > end ? cq_end : end;
 	}
-	return 0;
+	return end;
 }
 
-static int reg_umem(struct mlx5_queues *queues, const struct nic_queue_mem *mem)
+static int map_memfd(struct mlx5_queues *queues, const struct nic_queue_mem *mem)
+{
+	const struct mlx5_memory_attr attr = {.fd = mem->fd,
+					      .offset = mem->offset,
+					      .bytes = queues->base.layout.total_bytes,
+					      .fill_bytes = rings_end(&queues->base.layout)};
+
+	return mlx5_memory_open(queues->ctx, &attr, &queues->memory, &queues->umem);
+}
+
+static int reg_dmabuf(struct mlx5_queues *queues, const struct nic_queue_mem *mem)
 {
 	struct mlx5dv_devx_umem_in in = {
-		.addr = queues->map,
 		.size = queues->base.layout.total_bytes,
 		.access = IBV_ACCESS_LOCAL_WRITE,
 		.pgsz_bitmap = ~(uint64_t)NIC_PAGE_MASK,
+		.comp_mask = MLX5DV_UMEM_MASK_DMABUF,
+		.dmabuf_fd = mem->fd,
+		/* An offset in the dmabuf, not an address. */
+		.addr = (void *)(uintptr_t)mem->offset,
 	};
 
-	if (mem->kind == NIC_MEM_DMABUF) {
-		in.comp_mask = MLX5DV_UMEM_MASK_DMABUF;
-		in.dmabuf_fd = mem->fd;
-		/* An offset in the dmabuf, not an address. */
-		in.addr = (void *)(uintptr_t)mem->offset;
-	}
 	return mlx5_umem_reg(queues->ctx->ibv, queues->ctx->nic->library, &in, &queues->umem);
 }
 
 static int queues_make(struct mlx5_queues *queues, const struct nic_queue_mem *mem)
 {
 	const struct nic_layout *layout = &queues->base.layout;
-	int r = mem->kind == NIC_MEM_MEMFD ? map_memory(queues, mem) : 0;
+	int r = mem->kind == NIC_MEM_MEMFD ? map_memfd(queues, mem) : reg_dmabuf(queues, mem);
 
-	if (r == 0)
-		r = reg_umem(queues, mem);
 	for (uint32_t i = 0; r == 0 && i < layout->n_cqs; i++)
 		r = create_cq(queues, i);
 	for (uint32_t i = 0; r == 0 && i < layout->n_qps; i++)
@@ -400,7 +412,7 @@ int mlx5_queues_show(struct mlx5_queues *queues)
 	for (uint32_t i = 0; r == 0 && i < layout->n_qps; i++) {
 		r = hash_add(&ctx->qps, layout->qps[i].qpn, &queues->qps[i]);
 		if (r == 0)
-			r = mlx5_qp_hear(ctx->bell_page, &queues->qps[i]);
+			r = mlx5_qp_hear(ctx->page, &queues->qps[i]);
 	}
 	if (r == 0)
 		list_add_tail(&ctx->base.queues, &queues->base.link);
@@ -416,8 +428,5 @@ int mlx5_queues_read(struct nic_queues *base, uint64_t offset, void *buf, size_t
 
 	if (offset > total || bytes > total - offset)
 		return -ERANGE;
-	if (!queues->map)
-		return -EOPNOTSUPP;
-	memcpy(buf, queues->map + offset, bytes);
-	return 0;
+	return mlx5_memory_read(&queues->memory, offset, buf, bytes);
 }

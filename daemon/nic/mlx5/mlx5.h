@@ -19,6 +19,7 @@
 
 #include "daemon/nic/mlx5/mlx5-bell.h"
 #include "daemon/nic/mlx5/mlx5-cmd.h"
+#include "daemon/nic/mlx5/mlx5-mapper.h"
 #include "daemon/nic/mlx5/mlx5-record.h"
 #include "daemon/nic/nic.h"
 #include "proto/base/hash.h"
@@ -92,6 +93,17 @@ int mlx5_object_subscribe(struct mlx5_object *object, struct mlx5dv_devx_event_c
 			  uint16_t *types, uint16_t bytes, uint64_t cookie);
 int mlx5_umem_reg(struct ibv_context *ibv, const struct mlx5_library *library, struct mlx5dv_devx_umem_in *in,
 		  struct mlx5_object **ret_umem);
+/* The same for a umem by own calls, on any duplicate of the command descriptor. */
+int mlx5_uverbs_reg_umem(int command_fd, const struct mlx5dv_devx_umem_in *in, uint32_t *ret_number, uint32_t *ret_handle);
+
+struct mlx5_reg {
+	const void *data;
+	uint64_t bytes, iova;
+	uint32_t pd; /* the kernel's handle */
+	uint32_t access; /* IBV_ACCESS_* */
+};
+
+int mlx5_uverbs_reg_mr(int command_fd, const struct mlx5_reg *reg, uint32_t *ret_handle);
 /* A doorbell page that no other context has. */
 int mlx5_uar_alloc(struct ibv_context *ibv, struct mlx5_uar **ret_uar);
 void mlx5_uar_free(struct mlx5_uar *uar);
@@ -161,7 +173,7 @@ struct mlx5_nic {
 	const struct mlx5_library *library; /* those, or NULL: our own calls make objects */
 	char pci[16];
 	FILE *trace; /* owned, or NULL */
-	struct bells bells; /* of doorbell mode cpu */
+	struct mappers mappers; /* who have memory of clients, and ring in doorbell mode cpu */
 
 	pthread_mutex_t lock; /* protects all below; only the control thread changes the first three */
 	struct ibv_context *ibv; /* owned; for queries, without objects of sessions */
@@ -224,7 +236,21 @@ struct mlx5_qp {
 
 struct mlx5_mr {
 	struct nic_mr base;
+	bool is_mapped; /* its pages are a memfd's: unpinned by a mapper */
 	struct ibv_mr *ibv; /* owned; NULL: destroyed before the import */
+};
+
+/* Queue memory, mapped by a mapper. */
+struct mlx5_memory {
+	struct mapper *mapper; /* owned reference; NULL: not mapped */
+	uint64_t id;
+};
+
+/* A doorbell page of mode cpu. */
+struct mlx5_page {
+	struct mapper *mapper; /* owned reference */
+	uint64_t id;
+	struct mapper_fds fds; /* owned */
 };
 
 struct mlx5_queues {
@@ -232,7 +258,7 @@ struct mlx5_queues {
 	struct mlx5_ctx *ctx;
 	enum nic_mem_kind mem_kind;
 	uint64_t mem_offset;
-	uint8_t *map; /* owned; NULL for a dmabuf, which the CPU cannot read */
+	struct mlx5_memory memory; /* owned; not mapped if it is a dmabuf, which the CPU cannot read */
 	struct mlx5_object *umem; /* owned; NULL as with CQs */
 	struct mlx5_cq *cqs;
 	struct mlx5_qp *qps;
@@ -255,7 +281,12 @@ struct mlx5_ctx {
 	struct ibv_context *ibv; /* owned, as all below */
 	struct ibv_pd *pd;
 	struct mlx5_uar *uar; /* a page of its own: no other doorbell rings these queues */
-	struct bell_page *bell_page; /* owned; in doorbell mode cpu */
+	struct mapper *mapper; /* owned reference; NULL: not needed yet */
+	uint64_t mapper_ctx; /* its name for this context */
+	bool is_pooled; /* no session has it: its memory is the daemon's */
+	struct mlx5_page *page; /* owned; in doorbell mode cpu. Changes under the NIC's lock, as do the next two */
+	bool page_is_lost;
+	struct mlx5_news page_news;
 	struct mlx5_object *counter_set;
 	struct mlx5_rmp rmp;
 	struct mlx5dv_devx_event_channel *events;
@@ -359,7 +390,8 @@ int mlx5_ask_next_hop(struct mlx5_ctx *ctx, struct mlx5_next_hop *hop, const str
 #define MLX5_WATCH_NIC 0u
 #define MLX5_WATCH_MORE 1u
 #define MLX5_WATCH_RETURN 2u
-#define MLX5_WATCH_KEYS 3u /* keys of contexts start here */
+#define MLX5_WATCH_MAPPERS 3u
+#define MLX5_WATCH_KEYS 4u /* keys of contexts start here */
 int mlx5_events_watch(struct mlx5_nic *nic, int fd, uint64_t what);
 void mlx5_events_unwatch(struct mlx5_nic *nic, int fd);
 /* Watches the asynchronous events of the NIC's own context. */
@@ -387,10 +419,56 @@ void mlx5_events_qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 int mlx5_next_event(struct nic *nic, struct nic_event *ret_event);
 void mlx5_ctx_look(struct nic_ctx *ctx);
 
+/* ---- mlx5-memory.c --------------------------------------------------------------------------------------------------- */
+
+struct mlx5_memory_attr {
+	int fd; /* borrowed: a sealed memfd */
+	uint64_t offset, bytes;
+	uint64_t fill_bytes; /* how much of it becomes 0xff */
+};
+
+/* A region of a memfd: pd, access, offset, bytes, address and is_writable of `region`. */
+int mlx5_memory_reg(struct mlx5_ctx *ctx, const struct mapper_request *region, int fd, uint32_t *ret_handle);
+/* A region or a umem of memory that a mapper has pinned. */
+int mlx5_memory_destroy(struct mlx5_ctx *ctx, enum mlx5_object_kind kind, uint32_t handle);
+/* Maps queue memory; a umem of it too, unless ret_umem is NULL. The caller closes *ret_memory also if it fails. */
+int mlx5_memory_open(struct mlx5_ctx *ctx, const struct mlx5_memory_attr *attr, struct mlx5_memory *ret_memory,
+		     struct mlx5_object **ret_umem);
+void mlx5_memory_close(struct mlx5_memory *memory);
+/* False for memory that the CPU does not reach, or whose mapper has died. */
+bool mlx5_memory_is_there(const struct mlx5_memory *memory);
+/* -EOPNOTSUPP: it is not there. */
+int mlx5_memory_read(const struct mlx5_memory *memory, uint64_t offset, void *buf, size_t bytes);
+int mlx5_memory_store(const struct mlx5_memory *memory, uint64_t offset, uint32_t word);
+/* As it is in memory; 0 if it is not there. */
+uint32_t mlx5_memory_word(const struct mlx5_memory *memory, uint64_t offset);
+/* The context lets go of its mapper, which then has nothing of it but what is mapped. */
+void mlx5_memory_leave(struct mlx5_ctx *ctx);
+/* A mapper has hung up: sessions whose doorbell page it had get an event. Control thread. */
+void mlx5_memory_hung_up(struct mlx5_nic *nic);
+
+/* `saved`: descriptors of a page of a former process, or NULL. The descriptors in *ret_doorbell stay the page's. */
+int mlx5_page_open(struct mlx5_ctx *ctx, const struct nic_saved_fds *saved, struct nic_doorbell *ret_doorbell,
+		   struct mlx5_page **ret_page);
+struct mlx5_page *mlx5_page_free(struct mlx5_page *page);
+DEFINE_CLEANUP(struct mlx5_page *, mlx5_page_free);
+void mlx5_page_saved_fds(const struct mlx5_page *page, struct nic_saved_fds *saved);
+/* `offset`: of the send word of the QP's dbrec. -EOPNOTSUPP: other mappers have page and memory. */
+int mlx5_page_add(const struct mlx5_page *page, const struct mlx5_memory *memory, uint64_t offset, uint32_t qpn, bool is_gpu_driven);
+/* MAPPER_QP_REMOVE, MAPPER_QP_RESET; MAPPER_PAGE_CATCH_UP, _LOOK, _SILENCE. Nothing for a page of NULL. */
+void mlx5_page_qp(const struct mlx5_page *page, enum mapper_op op, uint32_t qpn);
+void mlx5_page_tell(const struct mlx5_page *page, enum mapper_op op);
+
 /* ---- mlx5-cqe.c ----------------------------------------------------------------------------------------------------- */
 
-/* Returns the syndrome of the error CQE at this index and the QP's number; 0: it is not an error CQE. */
-uint32_t mlx5_cq_error_at(const struct mlx5_cq *cq, uint64_t index, uint32_t *ret_qpn);
+/* Some CQEs of a ring, read together. */
+struct mlx5_cqes {
+	uint32_t first_slot, n;
+	uint8_t bytes[MAPPER_DATA_BYTES];
+};
+
+/* Returns the syndrome of the error CQE at this index and the QP's number; 0: it is not an error CQE. `cqes` begins as zeros. */
+uint32_t mlx5_cq_error_at(const struct mlx5_cq *cq, struct mlx5_cqes *cqes, uint64_t index, uint32_t *ret_qpn);
 /*
  * *ret_end is the CQE up to which the NIC has written. Returns how many before that, from `from_ci` on, can be read; 0 where
  * the CPU cannot, and then *ret_end stays.
@@ -423,6 +501,8 @@ int mlx5_ctx_make(struct mlx5_nic *nic, const struct nic_ctx_attr *attr, struct 
 /* An empty context, for mlx5_ctx_make() and mlx5_ctx_import(). */
 struct mlx5_ctx *mlx5_ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_attr *attr);
 int mlx5_ctx_open_events(struct mlx5_ctx *ctx);
+/* No more thread rings for it. */
+void mlx5_ctx_close_page(struct mlx5_ctx *ctx);
 int mlx5_ctx_open_doorbell(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode);
 void mlx5_ctx_make_doorbell(struct mlx5_ctx *ctx);
 /* After the import of its queues: mode cpu with the former pages. `fds` are those of mlx5_ctx_saved_fds(). */
@@ -440,14 +520,12 @@ void mlx5_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec);
 
 int mlx5_mr_reg(struct nic_ctx *ctx, const struct nic_mr_attr *attr, struct nic_mr **ret_mr);
 struct nic_mr *mlx5_mr_dereg(struct nic_mr *mr);
-/* Maps a sealed memfd, shared; *ret_data is the byte at `offset`. Undone by unmap_shared(). */
-int mlx5_map_memfd(int fd, uint64_t offset, uint64_t bytes, bool writable, uint8_t **ret_data);
 
 int mlx5_queues_create(struct nic_ctx *ctx, const struct nic_queue_mem *mem, struct nic_layout *layout,
 		       struct nic_queues **ret_queues);
 int mlx5_queues_destroy(struct nic_queues *queues);
 /* Has this page poll the QP's doorbells; does nothing for a page of NULL. -ENOMEM. */
-int mlx5_qp_hear(struct bell_page *page, const struct mlx5_qp *qp);
+int mlx5_qp_hear(const struct mlx5_page *page, const struct mlx5_qp *qp);
 /* Destroys a batch, whether or not it is in the context's tables. */
 struct mlx5_queues *mlx5_queues_free(struct mlx5_queues *queues);
 /* Destroys the context's pooled batch, if there is one. */

@@ -26,4 +26,4 @@ static bool claims(const char *driver)
 	return false;
 }
 
-const struct nic_backend nic_soft_backend = {.name = "soft", .probe = probe, .claims = claims};
+const struct nic_backend nic_soft_backend = {.name = "soft", .probe = probe, .serve = nic_soft_serve, .claims = claims};

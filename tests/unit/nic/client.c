@@ -38,7 +38,7 @@ void rig_add_nic(struct rig *rig, struct nic *nic)
 
 static int start_process(void *arg, uint32_t uid, int *ret_channel)
 {
-	const struct zygote_order order = {.kind = ZYGOTE_NIC, .uid = uid};
+	const struct zygote_order order = {.kind = ZYGOTE_EXECUTOR, .uid = uid};
 
 	return zygote_fork(((struct rig *)arg)->zygote, &order, -1, ret_channel);
 }
@@ -60,7 +60,7 @@ static void open_soft(struct rig *rig, unsigned int n_nics, const char *fault, b
 
 	rig->zygote = 0;
 	if (is_remote)
-		ASSERT_OK(zygote_start(nic_soft_serve, &rig->zygote));
+		ASSERT_OK(zygote_start(&(struct zygote_runs){.run = {[ZYGOTE_EXECUTOR] = nic_soft_serve}}, &rig->zygote));
 	list_init(&rig->nics);
 	rig->n_nics = 0;
 	ASSERT_OK(nic_soft_probe(&attr, &rig->nics));

@@ -99,7 +99,7 @@ static void *relay(void *arg)
 
 static int start_behind_relay(void *arg, uint32_t uid, int *ret_channel)
 {
-	const struct zygote_order order = {.kind = ZYGOTE_NIC, .uid = uid};
+	const struct zygote_order order = {.kind = ZYGOTE_EXECUTOR, .uid = uid};
 	struct lab *l = arg;
 	int fds[2], r;
 
@@ -117,7 +117,7 @@ static void lab_init_relay(struct lab *l, void (*look)(struct lab *l, const stru
 {
 	int zygote;
 
-	ASSERT_OK(zygote_start(nic_soft_serve, &zygote));
+	ASSERT_OK(zygote_start(&(struct zygote_runs){.run = {[ZYGOTE_EXECUTOR] = nic_soft_serve}}, &zygote));
 	lab_init(l, start_behind_relay);
 	l->zygote = zygote;
 	l->look = look;
