@@ -5,11 +5,7 @@
  * A process of the lowest priority punches them, so whoever touches the page meanwhile waits for seconds. Bounds are ten times what
  * is promised, as tests run on busy machines; what was measured is printed.
  */
-#include <signal.h>
 #include <stdio.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "proto/base/nsec.h"
@@ -20,6 +16,7 @@
 #include "tests/lib/test.h"
 #include "tests/system/raw-traffic.h"
 #include "tests/system/stall-admin.h"
+#include "tests/system/stall-maps.h"
 
 #define PAGE 4096u
 #define N_HELD 10u
@@ -80,50 +77,13 @@ TEST_TIMEOUT(holes_in_a_health_page_do_not_hold_up_the_administrator_who_kills_i
 
 /* ---- the daemon's end -------------------------------------------------------------------------------------------------- */
 
-#define N_MAPPINGS 60000u /* of the page in each process: a hole has to be made in all of them */
-#define N_MAPPERS 3u
 #define DEATH_NSEC NSEC_PER_SEC /* promised */
 #define STOP_NSEC (10 * NSEC_PER_SEC)
 
-/* Others have it mapped very often, and punch: the kernel holds the file's list of mappings meanwhile. */
-static void __attribute__((noreturn)) map_often(int page, int pipe)
-{
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	for (unsigned int i = 0; i < N_MAPPINGS; i++) {
-		volatile char *at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, page, 0);
-
-		if (at == MAP_FAILED)
-			break;
-		(void)at[0];
-	}
-	if (write(pipe, "m", 1) != 1)
-		_exit(1);
-	for (;;)
-		pause();
-}
-
-static pid_t start_mapping(int page)
-{
-	int fds[2];
-	pid_t pid;
-	char c;
-
-	ASSERT_OK(pipe(fds));
-	pid = fork();
-	ASSERT_GE(pid, 0);
-	if (pid == 0)
-		map_often(page, fds[1]);
-	close(fds[1]);
-	ASSERT_EQ(read(fds[0], &c, 1), 1);
-	close(fds[0]);
-	return pid;
-}
-
 struct attack {
 	struct fixture_daemon daemon;
-	struct puncher puncher;
+	struct stall_maps maps;
 	struct raw_client raw;
-	pid_t mappers[N_MAPPERS];
 	int page;
 };
 
@@ -131,19 +91,12 @@ static void attack_begin(struct attack *attack)
 {
 	fixture_daemon_start(&attack->daemon, NULL);
 	open_punched(&attack->raw, attack->daemon.socket, &attack->page);
-	for (unsigned int i = 0; i < N_MAPPERS; i++)
-		attack->mappers[i] = start_mapping(attack->page);
-	puncher_start(&attack->puncher, attack->page, PAGE);
-	usleep(500000);
+	stall_maps_start(&attack->maps, attack->page, PAGE);
 }
 
 static void attack_end(struct attack *attack)
 {
-	puncher_stop(&attack->puncher);
-	for (unsigned int i = 0; i < N_MAPPERS; i++) {
-		kill(attack->mappers[i], SIGKILL);
-		ASSERT_EQ(waitpid(attack->mappers[i], NULL, 0), attack->mappers[i]);
-	}
+	stall_maps_stop(&attack->maps);
 	raw_close(&attack->raw);
 	close(attack->page);
 }

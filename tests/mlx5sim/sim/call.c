@@ -234,6 +234,35 @@ static int serve(struct call *call, uint64_t addr)
 	return call->method->run(call);
 }
 
+/* The name of a process, and its parent; 0: there is none. */
+static pid_t look_at_process(pid_t pid, char name[64])
+{
+	char path[64];
+	int parent = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%*d (%63[^)]) %*c %d", name, &parent) != 2)
+		parent = 0;
+	fclose(file);
+	return parent;
+}
+
+/* A mapper works for the daemon that started the process which forked it. */
+static pid_t whom_it_works_for(pid_t caller)
+{
+	char name[64] = "";
+	pid_t zygote = look_at_process(caller, name), daemon;
+
+	if (zygote <= 0 || strncmp(name, "mapper ", 7) != 0)
+		return caller;
+	daemon = look_at_process(zygote, name);
+	return daemon > 1 ? daemon : caller;
+}
+
 /* It was carried out, as a kernel ends the call of a process that is killed meanwhile. */
 static void kill_caller(struct ufile *ufile, int reply)
 {
@@ -243,7 +272,7 @@ static void kill_caller(struct ufile *ufile, int reply)
 	ufile->kills = false;
 	if (getsockopt(reply, SOL_SOCKET, SO_PEERCRED, &cred, &bytes) == 0 && cred.pid > 0) {
 		sim_log(ufile->sim, "mlx5_%d: the caller is killed", ufile->nic->index);
-		kill(cred.pid, SIGKILL);
+		kill(whom_it_works_for(cred.pid), SIGKILL);
 	}
 }
 
