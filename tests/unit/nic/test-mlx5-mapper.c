@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes that map the memory of clients, one for each user: their end, and what it does to others. On simulated NICs. */
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/nic/mlx5/mlx5-bell.h"
+#include "proto/base/nsec.h"
+#include "tests/lib/test.h"
+#include "tests/unit/nic/client.h"
+
+#define ALICE 1001u
+#define BOB 1002u
+
+/* The parent of a process, if it has this name. */
+static pid_t parent_if_named(pid_t pid, const char *name)
+{
+	char path[64], is[64] = "";
+	int parent = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%*d (%63[^)]) %*c %d", is, &parent) != 2 || (name && strcmp(is, name) != 0))
+		parent = 0;
+	fclose(file);
+	return parent;
+}
+
+/* The mappers of this user that work for this process. Returns how many, and one of them. */
+static unsigned int find_mappers(uint32_t uid, pid_t *ret_pid)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *entry;
+	unsigned int n = 0;
+	char name[32];
+
+	ASSERT(dir);
+	snprintf(name, sizeof(name), "mapper %u", uid);
+	while ((entry = readdir(dir))) {
+		pid_t pid = atoi(entry->d_name), zygote = pid > 0 ? parent_if_named(pid, name) : 0;
+
+		if (zygote <= 0 || parent_if_named(zygote, NULL) != getpid())
+			continue;
+		*ret_pid = pid;
+		n++;
+	}
+	closedir(dir);
+	return n;
+}
+
+static void kill_mapper(uint32_t uid)
+{
+	pid_t pid = 0;
+
+	ASSERT_EQ(find_mappers(uid, &pid), 1u);
+	ASSERT_OK(kill(pid, SIGKILL));
+}
+
+static void wait_for_no_mapper(uint32_t uid)
+{
+	uint64_t end = nsec_now() + CLIENT_LIMIT_NSEC;
+	pid_t pid;
+
+	while (find_mappers(uid, &pid) > 0) {
+		ASSERT_LT(nsec_now(), end);
+		usleep(1000);
+	}
+}
+
+static void rig_start(struct rig *rig)
+{
+	setenv("SHMEMD_TEST_EXECUTORS", "process", 1);
+	rig_open_mlx5(rig, 1, NULL);
+}
+
+static void await_event(struct nic *nic, enum nic_event_kind kind, uint64_t session)
+{
+	uint64_t end = nsec_now() + CLIENT_LIMIT_NSEC;
+	struct nic_event event;
+
+	for (;;) {
+		int r = client_next_event(nic, &event);
+
+		if (r == 0 && event.kind == kind) {
+			ASSERT_EQ(event.session_id, session);
+			return;
+		}
+		ASSERT_LT(nsec_now(), end);
+		usleep(1000);
+	}
+}
+
+static void write_one(struct client *c, uint64_t value)
+{
+	client_post_inline(c, 0, value, c, 0);
+	client_publish(c, 0);
+	client_ring(c, 0);
+	client_complete(c, 0);
+	ASSERT_EQ(client_word(c, 0), value);
+}
+
+TEST(each_user_has_one_mapper_which_ends_with_the_last_context)
+{
+	struct client alice, again, bob;
+	struct rig rig;
+	pid_t pid;
+
+	rig_start(&rig);
+	client_open_for(&alice, rig.nic[0], 1, ALICE, 1);
+	client_open_for(&again, rig.nic[0], 2, ALICE, 1);
+	client_open_for(&bob, rig.nic[0], 3, BOB, 1);
+	ASSERT_EQ(find_mappers(ALICE, &pid), 1u);
+	ASSERT_EQ(find_mappers(BOB, &pid), 1u);
+	client_close(&alice);
+	ASSERT_EQ(find_mappers(ALICE, &pid), 1u);
+	client_close(&again);
+	wait_for_no_mapper(ALICE);
+	client_close(&bob);
+	wait_for_no_mapper(BOB);
+	rig_close(&rig);
+}
+
+TEST(mapper_that_dies_takes_no_queue_with_it_that_its_client_rings)
+{
+	struct nic_mr_attr attr = {
+		.kind = NIC_MEM_MEMFD, .length_bytes = CLIENT_MEM_BYTES, .iova = CLIENT_IOVA, .access = NIC_ACCESS_LOCAL_WRITE};
+	struct client alice;
+	struct nic_mr *mr;
+	struct rig rig;
+	uint8_t byte;
+	pid_t pid;
+
+	rig_start(&rig);
+	client_open_for(&alice, rig.nic[0], 1, ALICE, 2);
+	client_connect(&alice, 0, &alice, 1);
+	write_one(&alice, 1);
+	ASSERT_OK(rig.nic[0]->ops->queues_read(alice.queues, 0, &byte, 1));
+	kill_mapper(ALICE);
+	wait_for_no_mapper(ALICE);
+	write_one(&alice, 2);
+	ASSERT_ERR(rig.nic[0]->ops->queues_read(alice.queues, 0, &byte, 1), EOPNOTSUPP);
+	/* New memory gets another mapper. */
+	attr.fd = alice.mem_fd;
+	ASSERT_OK(rig.nic[0]->ops->mr_reg(alice.ctx, &attr, &mr));
+	ASSERT_EQ(find_mappers(ALICE, &pid), 1u);
+	ASSERT(!rig.nic[0]->ops->mr_dereg(mr));
+	write_one(&alice, 3);
+	client_close(&alice);
+	wait_for_no_mapper(ALICE);
+	rig_close(&rig);
+}
+
+TEST(mapper_that_dies_loses_the_sessions_for_which_it_rang)
+{
+	struct client alice, bob;
+	struct rig rig;
+
+	rig_start(&rig);
+	if (!MLX5_HAS_BELL) {
+		rig_close(&rig);
+		test_skip("no doorbell mode cpu on this machine");
+	}
+	client_open_ctx_as(&alice, rig.nic[0], 1, NIC_DOORBELL_CPU);
+	client_reg(&alice);
+	client_create(&alice, 2, 0);
+	client_connect(&alice, 0, &alice, 1);
+	client_open_for(&bob, rig.nic[0], 2, BOB, 2);
+	client_connect(&bob, 0, &bob, 1);
+	write_one(&alice, 1);
+	write_one(&bob, 1);
+	kill_mapper(0);
+	await_event(rig.nic[0], NIC_EVENT_LOST, 1);
+	write_one(&bob, 2);
+	client_close(&alice);
+	write_one(&bob, 3);
+	client_close(&bob);
+	rig_close(&rig);
+}
