@@ -39,12 +39,13 @@ static void *watch_daemon(void *arg)
 static void drop_privileges(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct has[2] = {{0}}, keeps[2] = {{0}};
+	struct __user_cap_data_struct keeps[2] = {{.effective = 1u << CAP_IPC_LOCK, .permitted = 1u << CAP_IPC_LOCK}};
+	const struct __user_cap_data_struct none[2] = {{0}};
 
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (syscall(SYS_capget, &header, has) == 0)
-		keeps[0].effective = keeps[0].permitted = has[0].permitted & 1u << CAP_IPC_LOCK;
-	syscall(SYS_capset, &header, keeps);
+	/* Refused if the daemon has not got it. */
+	if (syscall(SYS_capset, &header, keeps) < 0)
+		syscall(SYS_capset, &header, none);
 }
 
 /* The mapper's own duplicates of descriptors that came with a request are in its tables. */
