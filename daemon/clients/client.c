@@ -16,6 +16,7 @@
 #include "proto/base/nsec.h"
 
 #define RETRY_NSEC (10 * NSEC_PER_MSEC)
+#define HELD_RETRY_NSEC (1 * NSEC_PER_MSEC) /* a service manager is busy: usually not for long */
 
 DEFINE_CLEANUP(struct client *, client_free);
 
@@ -95,7 +96,7 @@ void client_attention(struct session *session)
 
 	/* Not again by what comes to wait meanwhile: it would put the time off. */
 	if (session_stalled(session) && !client->retry_armed)
-		client->retry_armed = loop_timer_arm(client->retry, RETRY_NSEC) == 0;
+		client->retry_armed = loop_timer_arm(client->retry, session->saved.held_since_nsec ? HELD_RETRY_NSEC : RETRY_NSEC) == 0;
 	if (!session->ended && loop_watch_set(client->socket_watch, events) == 0) {
 		if (session_has_packet(session))
 			serve(client);

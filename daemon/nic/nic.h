@@ -728,7 +728,7 @@ struct nic_backend {
 	const char *name; /* as in nic_info.backend */
 	/* Appends NICs; *report is cleared by the caller. Soft: control thread. mlx5: any thread, and blocks. Errors as nic_NAME_probe. */
 	int (*probe)(const struct nic_probe_attr *attr, struct list *nics, struct nic_mlx5_report *report);
-	/* What a process of attr's start_process runs, in a process that has no other thread; NULL: none is needed. */
+	/* A process of start_process runs this, with no other thread; NULL: the backend starts none. */
 	void (*serve)(int channel, int daemon_pidfd);
 	bool (*claims)(const char *driver); /* whether it manages NICs whose kernel driver has this name. Pure */
 	const char *why_not; /* why this build cannot use it, in words; NULL: it can */

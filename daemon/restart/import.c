@@ -387,7 +387,7 @@ static int import_socket(struct session *session)
 
 	if (sock < 0)
 		return -EBADF;
-	connection_init(&session->connection, sock);
+	session_take_socket(session, sock);
 	return identity_has_peer(sock) ? framing_setup(sock) : refuse_socket(session);
 }
 

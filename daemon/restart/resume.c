@@ -22,6 +22,7 @@
 
 #include "daemon/restart/import.h"
 #include "daemon/restart/state.h"
+#include "daemon/service/fdstore.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 #include "proto/base/show.h"
@@ -56,13 +57,21 @@ static void ops_settle(void *arg)
 	manager_store_settle(arg);
 }
 
+static bool ops_waits(void *arg, uint64_t session)
+{
+	char prefix[32];
+
+	snprintf(prefix, sizeof(prefix), "s%" PRIx64 "-", session);
+	return fdstore_waits(prefix);
+}
+
 static int ops_take(void *arg, const char *name)
 {
 	return manager_store_take(arg, name);
 }
 
 const struct save_store resume_store = {.put = ops_put, .put_memory = ops_put_memory, .room = ops_room, .remove = ops_remove,
-					.settle = ops_settle, .take = ops_take};
+					.settle = ops_settle, .waits = ops_waits, .take = ops_take};
 
 /* ---- what was claimed ---------------------------------------------------------------------------------------------- */
 

@@ -262,6 +262,8 @@ static int save_by(struct session *session, put_fn *put, const char *name, int f
 		save_drop(session, "this user has its share of what the service manager keeps (max-kept-fds)");
 	else if (r == -ENOSPC)
 		save_drop(session, "the service manager keeps no more descriptors (FileDescriptorStoreMax)");
+	else if (r == -ENOBUFS)
+		save_drop(session, "the service manager does not read, and too much waits for it");
 	else if (r == -EAGAIN)
 		save_drop(session, "somebody has a lease on its memory (fcntl(2), F_SETLEASE)");
 	else if (r < 0)

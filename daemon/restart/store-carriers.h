@@ -35,7 +35,7 @@ void carriers_deinit(struct carriers *carriers); /* the manager keeps what it ha
 int carriers_put(struct carriers *carriers, const char *name, int fd, struct carried **ret_carried);
 /*
  * One more carrier. -EDQUOT: more descriptors may not be in flight, or all numbers were used; -ENOPROTOOPT: the next daemon
- * could not read it.
+ * could not read it; -EAGAIN: the manager is busy, and would have it later only.
  */
 int carriers_grow(struct carriers *carriers);
 /* carriers_settle() then takes it out; until then the next daemon would find it. */

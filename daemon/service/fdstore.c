@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Descriptors from and notifications to the service manager: the protocols of sd_listen_fds(3) and sd_notify(3), which
- * are a few environment variables and datagrams, so that every build speaks them.
+ * Descriptors from the service manager: the protocol of sd_listen_fds(3), which is a few environment variables, so that every build
+ * speaks it. fdstore-tell.c has the other direction.
  *
  * Names tell descriptors apart at the start: kept ones have names of ours, and at most one other is there, the listening socket
  * of activation. This file closes or uses none before it has compared LISTEN_PID with its own pid. Control thread.
@@ -12,12 +12,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
@@ -196,10 +194,9 @@ void fdstore_claim(void (*fn)(void *arg, const char *name, int fd), void *arg)
 	unsetenv("LISTEN_FDNAMES");
 }
 
-/* ---- telling the manager ---------------------------------------------------------------------------------------- */
+/* ---- the manager ------------------------------------------------------------------------------------------------ */
 
-/* The address of the service manager. NULL: none, or of an unknown kind. */
-static const char *notify_path(void)
+const char *fdstore_notify_path(void)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
 
@@ -208,183 +205,5 @@ static const char *notify_path(void)
 
 bool fdstore_has_manager(void)
 {
-	return notify_path();
-}
-
-static int fill_address(struct sockaddr_un *addr, socklen_t *ret_size)
-{
-	const char *path = notify_path();
-	size_t bytes = path ? strlen(path) : 0;
-
-	if (!path)
-		return -ENOENT;
-	if (bytes >= sizeof(addr->sun_path))
-		return -ENAMETOOLONG;
-	*addr = (struct sockaddr_un){.sun_family = AF_UNIX};
-	memcpy(addr->sun_path, path, bytes);
-	if (path[0] == '@')
-		addr->sun_path[0] = 0; /* of the abstract kind, without a NUL at its end */
-	*ret_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + bytes);
-	return 0;
-}
-
-static void attach(struct msghdr *hdr, char *control, size_t size, int passed)
-{
-	struct cmsghdr *cmsg;
-
-	hdr->msg_control = control;
-	hdr->msg_controllen = size;
-	cmsg = CMSG_FIRSTHDR(hdr);
-	*cmsg = (struct cmsghdr){
-		.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(passed))};
-	memcpy(CMSG_DATA(cmsg), &passed, sizeof(passed));
-}
-
-/* One for all that is said: to let go of a descriptor must not need a free one. */
-static int words = -1;
-
-/* Removals that have not reached the manager yet, in this order. */
-static struct {
-	char (*names)[FDSTORE_NAME_BYTES]; /* owned */
-	size_t n, n_told, room;
-} drops;
-
-static int words_socket(void)
-{
-	if (words < 0)
-		words = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	return words < 0 ? -errno : words;
-}
-
-/* One datagram, with a descriptor unless it is -1. */
-static int send_text(const char *text, int passed, int flags)
-{
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
-	struct iovec iov = {.iov_base = (void *)text, .iov_len = strlen(text)};
-	struct sockaddr_un addr;
-	struct msghdr hdr = {.msg_name = &addr, .msg_iov = &iov, .msg_iovlen = 1};
-	int fd = words_socket(), r;
-	ssize_t n;
-
-	if (fd < 0)
-		return fd;
-	r = fill_address(&addr, &hdr.msg_namelen);
-	if (r < 0)
-		return r;
-	if (passed >= 0)
-		attach(&hdr, control, sizeof(control), passed);
-	do {
-		n = sendmsg(fd, &hdr, flags | MSG_NOSIGNAL);
-	} while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : 0;
-}
-
-void fdstore_notify(const char *fmt, ...)
-{
-	char text[1024];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	send_text(text, -1, 0);
-}
-
-int fdstore_try_notify(const char *fmt, ...)
-{
-	char text[1024];
-	va_list ap;
-
-	if (!fdstore_has_manager())
-		return 0;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	return send_text(text, -1, MSG_DONTWAIT);
-}
-
-/* ---- letting go --------------------------------------------------------------------------------------------------- */
-
-static int tell_drop(const char *name, int flags)
-{
-	char text[FDSTORE_NAME_BYTES + 64];
-
-	snprintf(text, sizeof(text), "FDSTOREREMOVE=1\nFDNAME=%s", name);
-	return send_text(text, -1, flags);
-}
-
-/* A manager that closes large memory reads nothing meanwhile. Errors but -EAGAIN have no remedy. */
-static int tell_drops(int flags)
-{
-	int r = 0;
-
-	while (r != -EAGAIN && drops.n_told < drops.n) {
-		r = tell_drop(drops.names[drops.n_told], flags);
-		drops.n_told += r != -EAGAIN;
-	}
-	if (r == -EAGAIN)
-		return r;
-	drops.n = drops.n_told = 0;
-	return 0;
-}
-
-bool fdstore_flush(void)
-{
-	return tell_drops(MSG_DONTWAIT) == 0;
-}
-
-static int add_drop(const char *name)
-{
-	if (drops.n == drops.room) {
-		/* bounded: by the names that the manager has. */
-		size_t room = drops.room ? 2 * drops.room : 64;
-		void *names = realloc(drops.names, room * sizeof(*drops.names));
-
-		if (!names)
-			return -ENOMEM;
-		drops.names = names;
-		drops.room = room;
-	}
-	snprintf(drops.names[drops.n++], FDSTORE_NAME_BYTES, "%s", name);
-	return 0;
-}
-
-/* Without memory for the name this waits for the manager. */
-int fdstore_drop(const char *name)
-{
-	int r;
-
-	if (!fdstore_is_name(name))
-		return -EINVAL;
-	r = fdstore_flush() ? tell_drop(name, MSG_DONTWAIT) : -EAGAIN;
-	if (r != -EAGAIN || add_drop(name) == 0)
-		return r == -EAGAIN ? 0 : r;
-	tell_drops(0);
-	return tell_drop(name, 0);
-}
-
-void fdstore_end(void)
-{
-	tell_drops(0);
-	free(drops.names);
-	drops.names = NULL;
-	drops.room = 0;
-	words = safe_close(words);
-}
-
-/* ---- keeping ------------------------------------------------------------------------------------------------------ */
-
-/* A manager looks at what it keeps, and lets go of a socket that hangs up: FDPOLL=0 says that it shall not. */
-int fdstore_keep(const char *name, int fd)
-{
-	char text[FDSTORE_NAME_BYTES + 64];
-
-	if (!fdstore_is_name(name))
-		return -EINVAL;
-	if (fd < 0)
-		return -EBADF;
-	/* It may have had this name. */
-	tell_drops(0);
-	snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=%s", name);
-	return send_text(text, fd, 0);
+	return fdstore_notify_path();
 }

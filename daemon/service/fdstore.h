@@ -19,13 +19,14 @@
  */
 int fdstore_listener(int *ret_fd, bool *ret_kept);
 bool fdstore_has_manager(void); /* somebody hears fdstore_notify */
+const char *fdstore_notify_path(void); /* its address; NULL: none, or of an unknown kind */
 uint64_t fdstore_watchdog_nsec(void); /* how often at least it wants to hear WATCHDOG=1; 0: not at all */
-/* "READY=1\nSTATUS=..."; see sd_notify(3). Waits for a manager that is busy: for what it must hear. */
+/* "READY=1\nSTATUS=..."; see sd_notify(3). For what the manager must hear: one that is busy hears it later. */
 void fdstore_notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The same without waiting: -EAGAIN when the manager has too much unread, then it was not told. */
 int fdstore_try_notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Closes the socket for notifications, after the last one. A later notification opens another. */
+/* The last one: waits up to 2 s for a manager that is busy. A later notification opens another socket. */
 void fdstore_end(void);
 
 /* ---- kept descriptors ------------------------------------------------------------------------------------------- */
@@ -44,16 +45,15 @@ bool fdstore_is_name(const char *name);
  */
 void fdstore_claim(void (*fn)(void *arg, const char *name, int fd), void *arg);
 /*
- * Have the manager keep a copy of fd, also when it hangs up. Waits for a manager that is busy. 0 does not say that it
- * was kept: what is above the maximum, or is kept already, is dropped without a word. -EINVAL: no such name; -ENOENT:
- * no manager; -ETOOMANYREFS, -EBADF.
+ * Have the manager keep a copy of fd, which is borrowed, also when it hangs up. Waits for nobody: a manager that is busy gets it later. 0
+ * does not say that it was kept: what is above the maximum, or is kept already, is dropped without a word. -EINVAL: no such
+ * name; -ENOENT: no manager; -ENOBUFS: too many descriptors wait already; -ETOOMANYREFS, -EBADF, -EMFILE.
  */
 int fdstore_keep(const char *name, int fd);
-/*
- * It lets go of what it keeps under this name. Waits for nobody: a manager that is busy hears of it later, from the next call of
- * fdstore_flush(), fdstore_keep() or this one.
- */
+/* It lets go of what it keeps under this name, or never gets it. Waits for nobody. */
 int fdstore_drop(const char *name);
-bool fdstore_flush(void); /* false: some removals have not reached it */
+bool fdstore_flush(void); /* false: something has not reached it */
+/* After a flush: a descriptor whose name begins so has not reached it. */
+bool fdstore_waits(const char *prefix);
 
 #endif

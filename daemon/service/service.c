@@ -4,8 +4,8 @@
  *
  * The watchdog's pings come only from a timer of the control loop: if the loop hangs, they stop, and the manager kills the
  * daemon. The timer is urgent and goes before everything else that is due, so that many short jobs in one turn do not look like
- * a hang. When the manager does not read, only READY, RELOADING, STOPPING and descriptors to be kept wait for it; pings and the
- * status line do not. The status line is formatted only after activity, at most once a second: an idle daemon sleeps.
+ * a hang. When the manager does not read, READY, RELOADING, STOPPING and kept descriptors reach it later (fdstore-tell.c); pings and the
+ * status line that it misses are repeated. The status line is formatted only after activity, at most once a second: an idle daemon sleeps.
  * systemd/OPERATION.md describes both for administrators. Control thread.
  */
 #include "daemon/service/service.h"

@@ -102,6 +102,9 @@ static int send_now(struct connection *conn, const void *buf, size_t bytes, cons
 	unsigned int n_fds = fds ? fds->n : 0;
 	int r = -ETOOMANYREFS;
 
+	conn->stalled = conn->is_held && conn->is_held(conn->held_arg);
+	if (conn->stalled)
+		return -EAGAIN;
 	/* Descriptors that were read are known to be only as long as nothing else is unread. */
 	if (conn->inflight)
 		inflight_count(conn->inflight);

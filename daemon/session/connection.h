@@ -29,7 +29,9 @@ struct connection {
 	struct inflight_fds *inflight; /* owned: the descriptors that were sent; NULL: none can be */
 	unsigned int n_out_fds; /* of those that wait */
 	size_t out_bytes;
-	bool stalled; /* too many descriptors of this user or, the kernel says, of this daemon are on their way: try again soon */
+	bool (*is_held)(void *arg); /* nothing may be sent yet; or NULL */
+	void *held_arg;
+	bool stalled; /* so it is, or too many descriptors of this user or, the kernel says, of this daemon are on their way: try again soon */
 };
 
 void connection_init(struct connection *conn, int fd); /* takes fd */

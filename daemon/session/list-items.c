@@ -227,7 +227,15 @@ static uint32_t add_said(uint32_t sum, uint32_t n)
 /* Its client waits for another daemon, and nothing of it ends with this one. */
 static bool session_outlives(const struct session *session)
 {
-	return session->is_watched && !session->saved.reason[0];
+	return session->is_watched && !session->saved.reason[0] && !session_waits_for_manager(session);
+}
+
+static const char *why_unkept(const struct session *session)
+{
+	if (session->saved.reason[0])
+		return session->saved.reason;
+	return session->is_watched ? "the service manager is busy and has not taken its descriptors yet"
+				   : "its client does not wait for another daemon";
 }
 
 void fill_session_item(struct msg_session_item *item, struct session *session)
@@ -264,8 +272,7 @@ void fill_session_item(struct msg_session_item *item, struct session *session)
 	fill_reasons(session, item->doorbell_reason, sizeof(item->doorbell_reason));
 	count_session_dc(session, item);
 	if (!item->kept && session_may_resume(session->registry))
-		snprintf(item->unkept_reason, sizeof(item->unkept_reason), "%.*s", MSG_REASON_BYTES - 1,
-			 session->saved.reason[0] ? session->saved.reason : "its client does not wait for another daemon");
+		snprintf(item->unkept_reason, sizeof(item->unkept_reason), "%.*s", MSG_REASON_BYTES - 1, why_unkept(session));
 }
 
 /* ---- what sessions have --------------------------------------------------------------------------------------------- */

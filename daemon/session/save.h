@@ -73,6 +73,7 @@ struct save_store {
 	unsigned int (*room)(void *arg); /* for how many more, as names usually are */
 	void (*remove)(void *arg, const char *name); /* also when there is none */
 	void (*settle)(void *arg); /* after the last of a row of removes */
+	bool (*waits)(void *arg, uint64_t session); /* the manager is busy and has not got all of this session */
 	int (*take)(void *arg, const char *name); /* of those that a former daemon put: the caller's. -ENOENT */
 };
 
@@ -80,6 +81,7 @@ struct save_store {
 struct session_saved {
 	struct state *state; /* owned; NULL: the session ends with the daemon */
 	char reason[128]; /* why it does, though there is a store; or empty */
+	uint64_t held_since_nsec; /* when a packet first had to wait until the manager has what was put; 0: none waits */
 	bool is_named; /* the state is: from the first answer on */
 	bool changed; /* since the state was written */
 	bool imported; /* by this process: a request of before may come again */

@@ -78,7 +78,7 @@ int session_new(struct registry *registry, int sock, struct session **ret_sessio
 	if (!session)
 		return -ENOMEM;
 	session->release = session_release;
-	connection_init(&session->connection, take_fd(&owned_sock));
+	session_take_socket(session, take_fd(&owned_sock));
 
 	r = framing_setup(session->connection.fd);
 	if (r < 0)

@@ -28,6 +28,7 @@
 
 /* A client that says Hello once more gets another pair, and the porter holds all: no client needs so many. */
 #define WATCHES_MAX 64u
+#define HELD_NSEC (2 * NSEC_PER_SEC) /* how long packets wait for a service manager at most */
 
 struct session *session_alloc(struct registry *registry)
 {
@@ -203,6 +204,40 @@ void session_end(struct session *session, enum shmd_status status, const char *f
 }
 
 /* ---- connection --------------------------------------------------------------------------------------------------- */
+
+bool session_waits_for_manager(const struct session *session)
+{
+	const struct registry_attr *attr = &session->registry->attr;
+
+	return session->saved.state && attr->store && attr->store->waits(attr->store_arg, session->id);
+}
+
+/*
+ * An answer says that the next daemon knows it, too. So it waits until the service manager has what was put before, but not for a
+ * manager that reads nothing at all: then the session goes on, and lists say that it is not kept meanwhile.
+ */
+static bool is_held(void *arg)
+{
+	struct session *session = arg;
+	struct session_saved *saved = &session->saved;
+	uint64_t now;
+
+	if (session->ended || !session_waits_for_manager(session)) {
+		saved->held_since_nsec = 0;
+		return false;
+	}
+	now = nsec_now();
+	if (!saved->held_since_nsec)
+		saved->held_since_nsec = now;
+	return now - saved->held_since_nsec < HELD_NSEC;
+}
+
+void session_take_socket(struct session *session, int sock)
+{
+	connection_init(&session->connection, sock);
+	session->connection.is_held = is_held;
+	session->connection.held_arg = session;
+}
 
 static void send_failed(struct session *session, int r)
 {

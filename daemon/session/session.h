@@ -213,6 +213,10 @@ void session_call_attention(struct session *session);
 bool session_is_busy(const struct session *session);
 bool session_wants_read(const struct session *session);
 bool session_wants_write(const struct session *session);
+/* Takes the socket: of a session that has none. */
+void session_take_socket(struct session *session, int sock);
+/* The service manager is busy and has not got all of it: a session that is saved ends with a daemon that dies now. */
+bool session_waits_for_manager(const struct session *session);
 bool session_stalled(const struct session *session); /* call session_writable after a while, not at once */
 
 /*

@@ -29,6 +29,7 @@ static const uint8_t *cqe_in(const struct mlx5_cq *cq, struct mlx5_cqes *cqes, u
 {
 	uint32_t most = sizeof(cqes->bytes) / SHMD_CQE_BYTES;
 
+	/* bounded: by the line before each. */
 	if (slot >= cqes->first_slot && slot - cqes->first_slot < cqes->n)
 		return cqes->bytes + (size_t)(slot - cqes->first_slot) * SHMD_CQE_BYTES;
 	cqes->first_slot = slot;

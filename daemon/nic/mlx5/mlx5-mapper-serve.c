@@ -225,8 +225,9 @@ static int read_memory(const struct side_memory *memory, const struct mapper_req
 {
 	if (!memory || request->bytes > sizeof(answer->data) || !range_fits(request->offset, request->bytes, memory->bytes))
 		return -EINVAL;
-	/* What the NIC had written when the caller learnt of it. */
+	/* The caller has learnt that the NIC wrote this. */
 	__sync_synchronize();
+	/* bounded: range_fits(). */
 	memcpy(answer->data, memory->map + request->offset, request->bytes);
 	return 0;
 }
@@ -237,6 +238,7 @@ static int store(const struct side_memory *memory, const struct mapper_request *
 
 	if (!memory || request->offset % sizeof(word) || !range_fits(request->offset, sizeof(word), memory->bytes))
 		return -EINVAL;
+	/* bounded: range_fits(). */
 	__atomic_store_n((uint32_t *)(void *)(memory->map + request->offset), word, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -317,6 +319,7 @@ static int qp_add(struct mapper_side *side, struct bell_page *page, const struct
 	if (!memory || request->offset % sizeof(uint32_t) ||
 	    !range_fits(request->offset, sizeof(uint32_t), memory->bytes))
 		return -EINVAL;
+	/* bounded: range_fits(). */
 	return bell_page_add(page, request->qpn, (const uint32_t *)(const void *)(memory->map + request->offset),
 			     request->is_gpu_driven);
 }

@@ -48,7 +48,7 @@ enum mapper_op {
 #define MAPPER_DATA_BYTES 4096u
 #define MAPPER_MAX_FDS 4u
 
-/* Of a doorbell page: the first three are those of enum MLX5_SAVED_*, in the same order. */
+/* A doorbell page has these: the first three are those of enum MLX5_SAVED_*, in the same order. */
 enum mapper_page_fd {
 	MAPPER_FD_NIC_PAGE,
 	MAPPER_FD_PAGE,

@@ -274,7 +274,7 @@ int mlx5_queues_copy_layout(struct mlx5_queues *queues, const struct nic_layout 
 	return !queues->cqs || !queues->qps ? -ENOMEM : r;
 }
 
-/* Rings of CQs come first. What lies between them is nobody's. */
+/* Rings of CQs come first, and nothing lies between them. */
 static uint64_t rings_end(const struct nic_layout *layout)
 {
 	uint64_t end = 0;

@@ -272,8 +272,10 @@ TEST(what_is_to_be_kept_comes_behind_all_that_is_to_go)
 	for (unsigned int i = 0; i < 3; i++)
 		hear_drop(&manager, "s1-m1");
 	ASSERT_OK(fdstore_keep("s1-m1", fd));
-	for (; n > 3; n--)
+	for (; n > 3; n--) {
 		hear_drop(&manager, "s1-m1");
+		fdstore_flush();
+	}
 	close(hear_keep(&manager, "s1-m1"));
 	hear_nothing(&manager);
 	close(fd);
@@ -307,6 +309,85 @@ TEST(manager_that_does_not_read_is_told_later_what_to_let_go_of)
 		hear_drop(&manager, name);
 	}
 	hear_nothing(&manager);
+	manager_deinit(&manager);
+}
+
+/* Returns how many removals are on their way to a manager that does not read. */
+static unsigned int fill_up(void)
+{
+	unsigned int n = 0;
+
+	for (; fdstore_flush(); n++)
+		ASSERT_OK(fdstore_drop("s9-m1"));
+	return n;
+}
+
+static void hear_drops(struct manager *manager, unsigned int n)
+{
+	for (; n > 0; n--) {
+		hear_drop(manager, "s9-m1");
+		fdstore_flush();
+	}
+}
+
+#define N_KEPT 20u
+
+TEST(manager_that_does_not_read_gets_later_what_it_is_to_keep)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	struct manager manager;
+	unsigned int n_drops;
+	char name[32];
+
+	manager_init(&manager, "100");
+	n_drops = fill_up();
+	for (unsigned int i = 0; i < N_KEPT; i++) {
+		snprintf(name, sizeof(name), "s1-m%x", i);
+		ASSERT_OK(fdstore_keep(name, fd));
+	}
+	ASSERT(fdstore_waits("s1-"));
+	ASSERT(!fdstore_waits("s2-"));
+	ASSERT(!fdstore_waits("s9-"));
+	/* It never hears of this one. */
+	ASSERT_OK(fdstore_drop("s1-m5"));
+	hear_drops(&manager, n_drops);
+	for (unsigned int i = 0; i < N_KEPT; i++) {
+		snprintf(name, sizeof(name), "s1-m%x", i);
+		if (i != 5)
+			close(hear_keep(&manager, name));
+		fdstore_flush();
+	}
+	ASSERT(!fdstore_waits("s1-"));
+	hear_nothing(&manager);
+	close(fd);
+	manager_deinit(&manager);
+}
+
+TEST(descriptors_that_wait_for_a_manager_are_bounded)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	struct rlimit limit, low;
+	struct manager manager;
+	unsigned int n_drops;
+
+	manager_init(&manager, "100");
+	n_drops = fill_up();
+	ASSERT_OK(getrlimit(RLIMIT_NOFILE, &limit));
+	low = (struct rlimit){.rlim_cur = 80, .rlim_max = limit.rlim_max};
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &low));
+	for (unsigned int i = 0; i < 10; i++)
+		ASSERT_OK(fdstore_keep("s1-m1", fd));
+	ASSERT_ERR(fdstore_keep("s1-m1", fd), ENOBUFS);
+	/* Words and removals are not. */
+	fdstore_notify("STATUS=waits");
+	ASSERT_OK(fdstore_drop("s1-m2"));
+	for (unsigned int i = 0; i < 10; i++)
+		ASSERT_OK(fdstore_drop("s1-m1"));
+	ASSERT(!fdstore_waits("s1-"));
+	ASSERT_OK(fdstore_keep("s1-m1", fd));
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &limit));
+	hear_drops(&manager, n_drops);
+	close(fd);
 	manager_deinit(&manager);
 }
 

@@ -109,8 +109,15 @@ static void settle(void *arg)
 {
 }
 
+static bool waits(void *arg, uint64_t session)
+{
+	struct save_lab *k = arg;
+
+	return k->is_busy;
+}
+
 static const struct save_store store = {
-	.put = put, .put_memory = put, .room = room, .remove = drop, .settle = settle, .take = take};
+	.put = put, .put_memory = put, .room = room, .remove = drop, .settle = settle, .waits = waits, .take = take};
 
 static void start(struct save_lab *k, uint64_t limit)
 {

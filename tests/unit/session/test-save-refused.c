@@ -2,6 +2,7 @@
 /* Sessions that are not saved, and the reasons that an administrator gets. */
 #include <string.h>
 
+#include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 #include "tests/unit/session/save-scene.h"
 
@@ -39,6 +40,66 @@ TEST(nic_that_saves_nothing_ends_the_saving)
 	ASSERT_EQ(save_lab_count(&k), 0);
 	raw_reg(&pair.raw, 4096);
 	ASSERT_EQ(save_lab_count(&k), 0);
+	pair_deinit(&pair);
+	save_lab_deinit(&k);
+}
+
+static void ask_status(struct pair *pair)
+{
+	struct msg req;
+
+	msg_init(&req, MSG_STATUS_REQ, 0);
+	raw_send(&pair->raw, &req, NULL, 0);
+}
+
+static void hear_status(struct pair *pair)
+{
+	struct fdlist fds;
+	struct msg rep;
+
+	fdlist_init(&fds);
+	ASSERT_OK(raw_recv(&pair->raw, &rep, &fds));
+	ASSERT_EQ(rep.kind, MSG_STATUS_REP);
+	msg_deinit(&rep);
+	fdlist_deinit(&fds);
+}
+
+/* Its answer comes when the manager has taken everything, or after two seconds. Others do not wait. */
+TEST(answer_waits_for_a_busy_manager_and_the_session_is_not_kept_meanwhile)
+{
+	struct save_lab k = {.blocks = false};
+	struct pair pair, other;
+
+	save_lab_init(&k, 100);
+	save_lab_hello(&pair, &k);
+	raw_open_nic(&pair.raw, "fake0");
+	expect_unkept(&k, "");
+	k.is_busy = true;
+	expect_unkept(&k, "the service manager is busy and has not taken its descriptors yet");
+	ask_status(&pair);
+	ASSERT(session_stalled(pair.session));
+	ASSERT(session_flush(pair.session));
+	ASSERT(session_stalled(pair.session));
+	pair_init_hello(&other, &k.lab, MSG_ROLE_CLIENT);
+	ask_status(&other);
+	hear_status(&other);
+	pair_deinit(&other);
+	k.is_busy = false;
+	ASSERT(session_flush(pair.session));
+	ASSERT(!session_stalled(pair.session));
+	hear_status(&pair);
+	expect_unkept(&k, "");
+	k.is_busy = true;
+	ask_status(&pair);
+	ASSERT(session_stalled(pair.session));
+	pair.session->saved.held_since_nsec -= 2 * NSEC_PER_SEC;
+	ASSERT(session_flush(pair.session));
+	hear_status(&pair);
+	/* It has waited once. */
+	ask_status(&pair);
+	hear_status(&pair);
+	ASSERT(session_is_saved(pair.session));
+	k.is_busy = false;
 	pair_deinit(&pair);
 	save_lab_deinit(&k);
 }
