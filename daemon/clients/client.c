@@ -87,6 +87,11 @@ static void on_reap(void *arg)
 	activity(activity_arg);
 }
 
+static uint64_t retry_nsec(const struct session *session)
+{
+	return session->saved.held_since_nsec && session->connection.n_out ? HELD_RETRY_NSEC : RETRY_NSEC;
+}
+
 void client_attention(struct session *session)
 {
 	struct client *client = session->owner;
@@ -96,7 +101,7 @@ void client_attention(struct session *session)
 
 	/* Not again by what comes to wait meanwhile: it would put the time off. */
 	if (session_stalled(session) && !client->retry_armed)
-		client->retry_armed = loop_timer_arm(client->retry, session->saved.held_since_nsec ? HELD_RETRY_NSEC : RETRY_NSEC) == 0;
+		client->retry_armed = loop_timer_arm(client->retry, retry_nsec(session)) == 0;
 	if (!session->ended && loop_watch_set(client->socket_watch, events) == 0) {
 		if (session_has_packet(session))
 			serve(client);

@@ -380,8 +380,7 @@ static void name_state(struct session *session)
 	if (!saved->state || saved->is_named)
 		return;
 	saved->is_named = true;
-	if (save_fd_of(session, "state", state_fd(saved->state)) == 0)
-		save_tell_porter(session, true);
+	save_fd_of(session, "state", state_fd(saved->state));
 }
 
 static void ending(struct session *session)

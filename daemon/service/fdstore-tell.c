@@ -2,9 +2,10 @@
 /*
  * Notifications and descriptors to the service manager: the protocol of sd_notify(3), which is datagrams.
  *
- * A manager that is busy reads nothing, and the kernel queues a few datagrams only. The control thread waits for none of them: messages that
- * find no room wait here, in their order, until fdstore_flush() finds some. A descriptor that waits is a duplicate. It is closed unsent when its name
- * is dropped, while its owner still has it open: so this is never a last close that could wait for a client. Control thread.
+ * A manager that is busy reads nothing, and the kernel queues a few datagrams only. The control thread waits for none of
+ * them: messages that find no room wait here, in their order, until fdstore_flush() finds some. A descriptor that waits is a
+ * duplicate. It is closed unsent when its name is dropped, while its owner still has it open: so this is never a last close that
+ * could wait for a client. Control thread.
  */
 #include "daemon/service/fdstore.h"
 
@@ -23,6 +24,7 @@
 #include "proto/base/list.h"
 #include "proto/base/nsec.h"
 
+#define NODE_NAME "node-state"
 #define WAITING_SHARE 8u /* of the descriptors that this process may have, at most */
 #define END_NSEC (2 * NSEC_PER_SEC) /* a daemon that ends waits for a manager no longer */
 #define END_LOOK_MSEC 5
@@ -42,11 +44,46 @@ static struct {
 	unsigned int n_fds; /* how many have one */
 } waiting = {.all = {&waiting.all, &waiting.all}};
 
+/* ---- names ------------------------------------------------------------------------------------------------------ */
+
+/* Names of the daemon's own descriptors, which belong to no session: those of sessions begin with an s. */
+static bool is_own_name(const char *name)
+{
+	return strcmp(name, NODE_NAME) == 0 || strcmp(name, FDSTORE_LISTENER) == 0 || strcmp(name, FDSTORE_LIFELINE) == 0;
+}
+
+bool fdstore_is_name(const char *name)
+{
+	size_t bytes = strlen(name), digits;
+
+	if (bytes >= FDSTORE_NAME_BYTES)
+		return false;
+	if (is_own_name(name))
+		return true;
+	digits = name[0] == 's' ? strspn(name + 1, "0123456789abcdef") : 0;
+	return digits > 0 && name[1 + digits] == '-' && name[2 + digits] &&
+	       strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") == bytes;
+}
+
+/* ---- the manager ------------------------------------------------------------------------------------------------ */
+
+static const char *notify_path(void)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+
+	return path && (path[0] == '/' || path[0] == '@') && path[1] ? path : NULL;
+}
+
+bool fdstore_has_manager(void)
+{
+	return notify_path();
+}
+
 /* ---- datagrams -------------------------------------------------------------------------------------------------- */
 
 static int fill_address(struct sockaddr_un *addr, socklen_t *ret_size)
 {
-	const char *path = fdstore_notify_path();
+	const char *path = notify_path();
 	size_t bytes = path ? strlen(path) : 0;
 
 	if (!path)

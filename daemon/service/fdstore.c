@@ -23,7 +23,6 @@
 
 #define FIRST_FD 3
 #define MAX_PASSED (1u << 20)
-#define NODE_NAME "node-state"
 
 /* ---- environment ------------------------------------------------------------------------------------------------ */
 
@@ -86,25 +85,6 @@ static void next_name(const char **names, char *ret, size_t size)
 	snprintf(ret, size, "%.*s", bytes < size ? (int)bytes : 0, *names ? *names : "");
 	if (*names)
 		*names = (*names)[bytes] ? *names + bytes + 1 : NULL;
-}
-
-/* Names of the daemon's own descriptors, which belong to no session. */
-static bool is_own_name(const char *name)
-{
-	return strcmp(name, NODE_NAME) == 0 || strcmp(name, FDSTORE_LISTENER) == 0 || strcmp(name, FDSTORE_LIFELINE) == 0;
-}
-
-bool fdstore_is_name(const char *name)
-{
-	size_t bytes = strlen(name), digits;
-
-	if (bytes >= FDSTORE_NAME_BYTES)
-		return false;
-	if (is_own_name(name))
-		return true;
-	digits = name[0] == 's' ? strspn(name + 1, "0123456789abcdef") : 0;
-	return digits > 0 && name[1 + digits] == '-' && name[2 + digits] &&
-	       strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") == bytes;
 }
 
 static bool is_value(int fd, int option, int want)
@@ -170,7 +150,7 @@ bool fdstore_has_sessions(void)
 
 	for (unsigned int n = n_passed(); n > 0; n--) {
 		next_name(&names, name, sizeof(name));
-		if (fdstore_is_name(name) && !is_own_name(name))
+		if (fdstore_is_name(name) && name[0] == 's')
 			return true;
 	}
 	return false;
@@ -192,18 +172,4 @@ void fdstore_claim(void (*fn)(void *arg, const char *name, int fd), void *arg)
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDS");
 	unsetenv("LISTEN_FDNAMES");
-}
-
-/* ---- the manager ------------------------------------------------------------------------------------------------ */
-
-const char *fdstore_notify_path(void)
-{
-	const char *path = getenv("NOTIFY_SOCKET");
-
-	return path && (path[0] == '/' || path[0] == '@') && path[1] ? path : NULL;
-}
-
-bool fdstore_has_manager(void)
-{
-	return fdstore_notify_path();
 }

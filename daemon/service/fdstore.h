@@ -19,7 +19,6 @@
  */
 int fdstore_listener(int *ret_fd, bool *ret_kept);
 bool fdstore_has_manager(void); /* somebody hears fdstore_notify */
-const char *fdstore_notify_path(void); /* its address; NULL: none, or of an unknown kind */
 uint64_t fdstore_watchdog_nsec(void); /* how often at least it wants to hear WATCHDOG=1; 0: not at all */
 /* "READY=1\nSTATUS=..."; see sd_notify(3). For what the manager must hear: one that is busy hears it later. */
 void fdstore_notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

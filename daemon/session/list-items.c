@@ -227,7 +227,9 @@ static uint32_t add_said(uint32_t sum, uint32_t n)
 /* Its client waits for another daemon, and nothing of it ends with this one. */
 static bool session_outlives(const struct session *session)
 {
-	return session->is_watched && !session->saved.reason[0] && !session_waits_for_manager(session);
+	/* One that has waited goes on once its porter knows, too. */
+	return session->is_watched && !session->saved.reason[0] && !session->saved.held_since_nsec &&
+	       !session_waits_for_manager(session);
 }
 
 static const char *why_unkept(const struct session *session)

@@ -82,6 +82,7 @@ struct session_saved {
 	struct state *state; /* owned; NULL: the session ends with the daemon */
 	char reason[128]; /* why it does, though there is a store; or empty */
 	uint64_t held_since_nsec; /* when a packet first had to wait until the manager has what was put; 0: none waits */
+	bool is_held_by_porter; /* beyond the death of this daemon: once the manager has everything that makes it go on */
 	bool is_named; /* the state is: from the first answer on */
 	bool changed; /* since the state was written */
 	bool imported; /* by this process: a request of before may come again */

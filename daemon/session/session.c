@@ -212,6 +212,17 @@ bool session_waits_for_manager(const struct session *session)
 	return session->saved.state && attr->store && attr->store->waits(attr->store_arg, session->id);
 }
 
+/* Its client sees the end of its socket at once if no other daemon can find the session. */
+static void hold_by_porter(struct session *session)
+{
+	struct session_saved *saved = &session->saved;
+
+	if (!saved->state || !saved->is_named || saved->is_held_by_porter || !session->connection.slot)
+		return;
+	saved->is_held_by_porter = true;
+	porter_slot_keep(session->connection.slot, true);
+}
+
 /*
  * An answer says that the next daemon knows it, too. So it waits until the service manager has what was put before, but not for a
  * manager that reads nothing at all: then the session goes on, and lists say that it is not kept meanwhile.
@@ -224,6 +235,8 @@ static bool is_held(void *arg)
 
 	if (session->ended || !session_waits_for_manager(session)) {
 		saved->held_since_nsec = 0;
+		if (!session->ended)
+			hold_by_porter(session);
 		return false;
 	}
 	now = nsec_now();
@@ -258,7 +271,7 @@ static void send_packet(struct session *session, const void *packet, size_t byte
 
 	if (r < 0)
 		send_failed(session, r);
-	else if (connection_wants_write(&session->connection) || connection_stalled(&session->connection))
+	else if (connection_wants_write(&session->connection) || session_stalled(session))
 		session_call_attention(session);
 }
 
@@ -379,7 +392,13 @@ int session_attach(struct session *session, int fd, bool is_lasting)
 
 bool session_flush(struct session *session)
 {
-	int r = session->ended ? -EPIPE : connection_flush(&session->connection);
+	int r = -EPIPE;
+
+	/* Also if nothing is to be sent: the porter is told as soon as the manager has everything. */
+	if (!session->ended && session->saved.held_since_nsec)
+		is_held(session);
+	if (!session->ended)
+		r = connection_flush(&session->connection);
 
 	if (r < 0)
 		send_failed(session, r);
@@ -398,7 +417,7 @@ bool session_wants_write(const struct session *session)
 
 bool session_stalled(const struct session *session)
 {
-	return !session->ended && connection_stalled(&session->connection);
+	return !session->ended && (connection_stalled(&session->connection) || session->saved.held_since_nsec);
 }
 
 /* ---- saved state ----------------------------------------------------------------------------------------------------- */

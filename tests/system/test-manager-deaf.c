@@ -126,7 +126,7 @@ TEST_TIMEOUT(session_that_ends_before_the_manager_reads_leaves_nothing_there, 12
 	struct raw_client raws[2];
 
 	fixture_keeper_start(&keeper, NULL);
-	/* What the first session makes the daemon keep for itself. */
+	/* The daemon keeps things for itself from its first session on. */
 	open_session(&raws[0], &keeper);
 	wait_until_kept(&keeper);
 	raw_close(&raws[0]);

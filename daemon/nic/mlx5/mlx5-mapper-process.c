@@ -2,8 +2,8 @@
 /*
  * A mapper: its start, its requests, its end.
  *
- * It ends when the daemon dies or lets go of it. Until the daemon has died it holds the command descriptors, so that the last close of a context,
- * which unpins the memory of clients, is not the daemon's. The first thread carries out requests and may stand still in the kernel;
+ * It ends when the daemon dies or lets go of it. Until the daemon has died it holds the command descriptors, so that the last
+ * close of a context, which unpins the memory of clients, is not the daemon's. The first thread carries out requests and may stand still in the kernel;
  * the death of the daemon ends the process without its help.
  */
 #include "daemon/nic/mlx5/mlx5-mapper.h"

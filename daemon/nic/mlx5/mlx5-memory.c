@@ -3,8 +3,9 @@
  * Memory of clients as the backend uses it: everything here is a request to the mapper of the session's user, so the daemon maps none
  * of it.
  *
- * If a mapper dies, queue memory that it had mapped can be read and written no more: such a batch is like one in a dmabuf, and its
- * QPs go on. New regions and queues get another mapper. A doorbell page of mode cpu has lost the thread that rings: its session gets NIC_EVENT_LOST.
+ * If a mapper dies, queue memory that it had mapped can be read and written no more: such a batch is like one in a dmabuf, and
+ * its QPs go on. New regions and queues get another mapper. A doorbell page of mode cpu has lost the thread that rings: its
+ * session gets NIC_EVENT_LOST.
  *
  * Any thread that owns the context; mlx5_memory_hung_up(): control thread.
  */

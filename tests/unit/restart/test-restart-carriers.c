@@ -171,6 +171,8 @@ static void put_wanted(struct manager_store *store, struct shared *shared, unsig
 	for (unsigned int i = from; i < to; i++) {
 		shared->wanted[i] = EITHER;
 		put_memory(store, i);
+		while (!fdstore_flush())
+			usleep(100);
 		shared->wanted[i] = PRESENT;
 	}
 }

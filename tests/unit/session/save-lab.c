@@ -143,6 +143,7 @@ void save_lab_init(struct save_lab *k, uint64_t limit)
 	k->n = 0;
 	k->first_state = NULL;
 	k->max = SAVE_LAB_NAMES;
+	k->is_busy = false;
 	start(k, limit);
 }
 
