@@ -394,7 +394,7 @@ bool session_flush(struct session *session)
 {
 	int r = -EPIPE;
 
-	/* Also if nothing is to be sent: the porter is told as soon as the manager has everything. */
+	/* Also if nothing is to be sent: the porter hears as soon as the manager has everything. */
 	if (!session->ended && session->saved.held_since_nsec)
 		is_held(session);
 	if (!session->ended)
