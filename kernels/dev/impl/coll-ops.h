@@ -2,8 +2,8 @@
 /*
  * Arithmetic of reductions and scans: one operation on two arrays of one type.
  *
- * In the C build a loop works on 64 bytes at a time, copied into locals, so that compilers make vectors of it whatever the alignment,
- * and even if the result is one of the operands. Sums and products of signed integers are those of unsigned ones, which wrap.
+ * The C build works on vectors of 16 bytes, which may lie at any address; the result may be one of the operands. Sums and products of
+ * signed integers are those of unsigned ones, which wrap.
  */
 #include <shmd/dev/coll.h>
 
@@ -28,50 +28,67 @@ struct shmdi_complex_double {
 #define SHMDI_OP_OR(a, b) ((a) | (b))
 #define SHMDI_OP_XOR(a, b) ((a) ^ (b))
 
-/*
- * to = a op b, n elements of type T. Operands narrower than int are computed as uint32_t or int, and cut. Elements may lie at any
- * address on the host.
- */
+/* The elements from `at` on: to = a op b. Operands narrower than int are computed as C, uint32_t or int, and cut. */
 #if SHMDI_CUDA
-#define SHMDI_OP_FN(name, T, C, OP)                                                                                                \
-	SHMDI_FN void shmdi_op_##name(uint8_t *to, const uint8_t *a, const uint8_t *b, uint64_t bytes)                             \
-	{                                                                                                                          \
-		uint64_t i;                                                                                                        \
-                                                                                                                                   \
-		for (i = 0; i < bytes / sizeof(T); i++)                                                                            \
-			((T *)to)[i] = (T)OP((C)((const T *)a)[i], (C)((const T *)b)[i]);                                          \
-	}
+#define SHMDI_OP_REST(T, C, OP)                                                                                                    \
+	for (; at + sizeof(T) <= bytes; at += sizeof(T))                                                                           \
+		*(T *)(to + at) = (T)OP((C) * (const T *)(a + at), (C) * (const T *)(b + at));
+#define SHMDI_OP_MANY(T, VOP)
+#define SHMDI_OP_LINKAGE SHMDI_FN
 #else
-#define SHMDI_OP_FN(name, T, C, OP)                                                                                                \
-	SHMDI_APART void shmdi_op_##name(uint8_t *to, const uint8_t *a, const uint8_t *b, uint64_t bytes)                          \
-	{                                                                                                                          \
-		uint64_t at = 0;                                                                                                   \
-		uint32_t i;                                                                                                        \
-		T x[64 / sizeof(T)], y[64 / sizeof(T)];                                                                            \
+#define SHMDI_OP_REST(T, C, OP)                                                                                                    \
+	for (; at + sizeof(T) <= bytes; at += sizeof(T)) {                                                                         \
+		T u, v;                                                                                                            \
                                                                                                                                    \
-		for (; at + 64 <= bytes; at += 64) {                                                                               \
-			__builtin_memcpy(x, a + at, 64);                                                                           \
-			__builtin_memcpy(y, b + at, 64);                                                                           \
-			for (i = 0; i < 64 / sizeof(T); i++)                                                                       \
-				x[i] = (T)OP((C)x[i], (C)y[i]);                                                                    \
-			__builtin_memcpy(to + at, x, 64);                                                                          \
-		}                                                                                                                  \
-		for (; at + sizeof(T) <= bytes; at += sizeof(T)) {                                                                 \
-			__builtin_memcpy(x, a + at, sizeof(T));                                                                    \
-			__builtin_memcpy(y, b + at, sizeof(T));                                                                    \
-			x[0] = (T)OP((C)x[0], (C)y[0]);                                                                            \
-			__builtin_memcpy(to + at, x, sizeof(T));                                                                   \
-		}                                                                                                                  \
+		__builtin_memcpy(&u, a + at, sizeof(T));                                                                           \
+		__builtin_memcpy(&v, b + at, sizeof(T));                                                                           \
+		u = (T)OP((C)u, (C)v);                                                                                             \
+		__builtin_memcpy(to + at, &u, sizeof(T));                                                                          \
+	}
+#define SHMDI_OP_LINKAGE SHMDI_APART
+
+/* Vectors have no ?: in C: lanes of the comparison are all ones or all zeros. */
+#define SHMDI_VOP_PICK(V, x, y, is_y)                                                                                              \
+	(V)(((__typeof__(is_y))(y) & (is_y)) | ((__typeof__(is_y))(x) & ~(is_y)))
+#define SHMDI_VOP_MIN(V, x, y) SHMDI_VOP_PICK(V, x, y, (y) < (x))
+#define SHMDI_VOP_MAX(V, x, y) SHMDI_VOP_PICK(V, x, y, (y) > (x))
+#define SHMDI_VOP_SUM(V, x, y) ((x) + (y))
+#define SHMDI_VOP_PROD(V, x, y) ((x) * (y))
+#define SHMDI_VOP_AND(V, x, y) ((x) & (y))
+#define SHMDI_VOP_OR(V, x, y) ((x) | (y))
+#define SHMDI_VOP_XOR(V, x, y) ((x) ^ (y))
+#define SHMDI_OP_MANY(T, VOP)                                                                                                      \
+	typedef T V __attribute__((vector_size(16)));                                                                              \
+	V x[2], y[2];                                                                                                              \
+                                                                                                                                   \
+	for (; at + 32 <= bytes; at += 32) {                                                                                       \
+		__builtin_memcpy(&x[0], a + at, 16);                                                                               \
+		__builtin_memcpy(&y[0], b + at, 16);                                                                               \
+		__builtin_memcpy(&x[1], a + at + 16, 16);                                                                          \
+		__builtin_memcpy(&y[1], b + at + 16, 16);                                                                          \
+		x[0] = VOP(V, x[0], y[0]);                                                                                         \
+		x[1] = VOP(V, x[1], y[1]);                                                                                         \
+		__builtin_memcpy(to + at, &x[0], 16);                                                                              \
+		__builtin_memcpy(to + at + 16, &x[1], 16);                                                                         \
 	}
 #endif
 
-/* Bits are bits, whatever the width. */
-SHMDI_OP_FN(and, uint8_t, uint32_t, SHMDI_OP_AND)
-SHMDI_OP_FN(or, uint8_t, uint32_t, SHMDI_OP_OR)
-SHMDI_OP_FN(xor, uint8_t, uint32_t, SHMDI_OP_XOR)
+#define SHMDI_OP_FN(name, T, C, OP)                                                                                                \
+	SHMDI_OP_LINKAGE void shmdi_op_##name(uint8_t *to, const uint8_t *a, const uint8_t *b, uint64_t bytes)                     \
+	{                                                                                                                          \
+		uint64_t at = 0;                                                                                                   \
+                                                                                                                                   \
+		SHMDI_OP_MANY(T, SHMDI_V##OP)                                                                                      \
+		SHMDI_OP_REST(T, C, SHMDI_##OP)                                                                                    \
+	}
 
-#define SHMDI_OP_ARITHMETIC(name, T, C) SHMDI_OP_FN(sum_##name, T, C, SHMDI_OP_SUM) SHMDI_OP_FN(prod_##name, T, C, SHMDI_OP_PROD)
-#define SHMDI_OP_ORDER(name, T) SHMDI_OP_FN(min_##name, T, T, SHMDI_OP_MIN) SHMDI_OP_FN(max_##name, T, T, SHMDI_OP_MAX)
+/* Bits are bits, whatever the width. */
+SHMDI_OP_FN(and, uint8_t, uint32_t, OP_AND)
+SHMDI_OP_FN(or, uint8_t, uint32_t, OP_OR)
+SHMDI_OP_FN(xor, uint8_t, uint32_t, OP_XOR)
+
+#define SHMDI_OP_ARITHMETIC(name, T, C) SHMDI_OP_FN(sum_##name, T, C, OP_SUM) SHMDI_OP_FN(prod_##name, T, C, OP_PROD)
+#define SHMDI_OP_ORDER(name, T) SHMDI_OP_FN(min_##name, T, T, OP_MIN) SHMDI_OP_FN(max_##name, T, T, OP_MAX)
 
 SHMDI_OP_ARITHMETIC(u8, uint8_t, uint32_t)
 SHMDI_OP_ARITHMETIC(u16, uint16_t, uint32_t)
@@ -91,8 +108,19 @@ SHMDI_OP_ORDER(f32, float)
 SHMDI_OP_ORDER(f64, double)
 
 #if !SHMDI_CUDA
-SHMDI_OP_ARITHMETIC(f80, long double, long double)
-SHMDI_OP_ORDER(f80, long double)
+/* No vectors of these. */
+#define SHMDI_OP_LONG_DOUBLE(name, OP)                                                                                             \
+	SHMDI_APART void shmdi_op_##name(uint8_t *to, const uint8_t *a, const uint8_t *b, uint64_t bytes)                          \
+	{                                                                                                                          \
+		uint64_t at = 0;                                                                                                   \
+                                                                                                                                   \
+		SHMDI_OP_REST(long double, long double, OP)                                                                        \
+	}
+
+SHMDI_OP_LONG_DOUBLE(sum_f80, SHMDI_OP_SUM)
+SHMDI_OP_LONG_DOUBLE(prod_f80, SHMDI_OP_PROD)
+SHMDI_OP_LONG_DOUBLE(min_f80, SHMDI_OP_MIN)
+SHMDI_OP_LONG_DOUBLE(max_f80, SHMDI_OP_MAX)
 
 SHMDI_FN struct shmdi_complex_float shmdi_product_float(struct shmdi_complex_float a, struct shmdi_complex_float b)
 {
