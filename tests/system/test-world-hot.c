@@ -428,11 +428,24 @@ static void break_way(struct shmd_world *world, int pe)
 	ASSERT_EQ(shmd_dev_qp_quiet_as(way.qp, mode), SHMD_DEV_CQE_ERROR);
 }
 
+static void lose_the_queue(struct shmd_world *world, uint64_t *words)
+{
+	struct shmd_ctx *ctx = shmd_world_ctx(world);
+	uint64_t got;
+
+	break_way(world, 1);
+	expect_named(shmd_quiet(ctx), "PE 1 (");
+	expect_named(shmd_p(ctx, words, 1, 8, 1), "remote access error");
+	/* PEs by other queues notice nothing. */
+	world_lab_must(shmd_g(ctx, words, 8, 2, &got), "g");
+	world_lab_must(shmd_world_forgive(world), "forgive");
+}
+
 static int breaks_a_hot_queue(const struct world_lab *lab, int pe, void *arg)
 {
 	struct shmd_world *world = open_by_dc(lab, pe, "8", "8");
 	struct shmd_ctx *ctx = shmd_world_ctx(world), *apart;
-	uint64_t *words, got;
+	uint64_t *words;
 
 	(void)arg;
 	world_lab_must(shmd_ctx_create(shmd_team_world(world), NULL, &apart), "a context");
@@ -440,12 +453,7 @@ static int breaks_a_hot_queue(const struct world_lab *lab, int pe, void *arg)
 	ASSERT_EQ(n_hot(world, words), lab->n - 1);
 	world_lab_must(shmd_barrier_all(world), "barrier");
 	if (pe == 0) {
-		break_way(world, 1);
-		expect_named(shmd_quiet(ctx), "PE 1 (");
-		expect_named(shmd_p(ctx, words, 1, 8, 1), "remote access error");
-		/* PEs by other queues notice nothing. */
-		world_lab_must(shmd_g(ctx, words, 8, 2, &got), "g");
-		world_lab_must(shmd_world_forgive(world), "forgive");
+		lose_the_queue(world, words);
 		world_lab_must(shmd_p(apart, &words[1], 1, 8, 1), "the news");
 	}
 	if (pe == 1) {
@@ -468,4 +476,28 @@ static int breaks_a_hot_queue(const struct world_lab *lab, int pe, void *arg)
 TEST_TIMEOUT(a_hot_queue_that_fails_is_dc_after_forgive_and_rc_after_the_next_call, 240)
 {
 	run(3, breaks_a_hot_queue, NULL);
+}
+
+/* PE 1 has not used its end since. */
+static int breaks_it_silently(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = open_by_dc(lab, pe, "8", "8");
+	uint64_t *words;
+
+	(void)arg;
+	world_lab_must(shmd_calloc(world, 4, 8, 0, (void **)&words), "calloc");
+	world_lab_must(shmd_barrier_all(world), "barrier");
+	world_lab_must(shmd_quiet(shmd_world_ctx(world)), "quiet");
+	if (pe == 0)
+		lose_the_queue(world, words);
+	world_lab_must(shmd_world_hot_peers(world, (const int[]){0, 1, 2}, 3), "hot peers");
+	ASSERT_EQ(n_hot(world, words), 2);
+	world_lab_must(shmd_barrier_all(world), "barrier");
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(a_pair_of_which_one_end_is_gone_is_made_anew, 240)
+{
+	run(3, breaks_it_silently, NULL);
 }
