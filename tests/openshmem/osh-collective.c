@@ -18,12 +18,12 @@
 static shmem_team_t team;
 static int me, n; /* in the team */
 
-/* Section 3: static data is symmetric, so it serves as dest and source. */
-static long double dest_words[N * MAX_PES + 8], source_words[N * MAX_PES + 8];
+#define WORDS (N * MAX_PES + 8)
+static long double *dest_words, *source_words; /* symmetric */
 
 #define FILL(type, source, count, value) \
 	do { \
-		memset(dest_words, 0, sizeof(dest_words)); \
+		memset(dest_words, 0, WORDS * sizeof(*dest_words)); \
 		for (int i = 0; i < (count); i++) \
 			(source)[i] = (type)(value); \
 		CHECK(shmem_team_sync(team) == 0); \
@@ -220,6 +220,8 @@ static void try_team(void)
 int main(void)
 {
 	shmem_init();
+	dest_words = shmem_calloc(WORDS, sizeof(*dest_words));
+	source_words = shmem_calloc(WORDS, sizeof(*source_words));
 	team = SHMEM_TEAM_WORLD;
 	try_team();
 	shmem_barrier_all();

@@ -110,6 +110,9 @@ static int move(const struct range *range)
 	return 0;
 }
 
+/* There in a program with AddressSanitizer, which guards the gaps between its variables against any copy of whole pages. */
+extern void __asan_init(void) __attribute__((weak));
+
 /* A program without data of its own, or with all libraries in it, has the same on all PEs. */
 void osh_globals_move(void)
 {
@@ -118,6 +121,10 @@ void osh_globals_move(void)
 	dl_iterate_phdr(look_at_executable, &range);
 	if (!range.is_dynamic) {
 		snprintf(osh.why_no_globals, sizeof(osh.why_no_globals), "the executable is static");
+		return;
+	}
+	if (__asan_init) {
+		snprintf(osh.why_no_globals, sizeof(osh.why_no_globals), "the program is built with AddressSanitizer");
 		return;
 	}
 	if (range.begin < range.end && move(&range) < 0)
