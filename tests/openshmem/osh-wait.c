@@ -84,6 +84,12 @@ DEFINE_ONE(ushort, unsigned short)
 			SET_NEXT(name, type, words, i, 10 + i); \
 		shmem_##name##_wait_until_all(words, N, but_first, SHMEM_CMP_GT, (type)10); \
 		shmem_##name##_wait_until_all_vector(words, N, but_first, SHMEM_CMP_EQ, values); \
+		/* 9.11.3, 9.11.10: a series of calls returns every word that satisfies. */ \
+		for (int i = 0, seen = 0, waited = 0; seen != 0x1e || waited != 0x1e; i++) { \
+			CHECK(i < 1000); \
+			seen |= 1 << shmem_##name##_test_any(words, N, but_first, SHMEM_CMP_GT, (type)10); \
+			waited |= 1 << shmem_##name##_wait_until_any_vector(words, N, but_first, SHMEM_CMP_EQ, values); \
+		} \
 		CHECK(shmem_##name##_test_all(words, N, but_first, SHMEM_CMP_GT, (type)10) == 1); \
 		CHECK(shmem_##name##_test_all_vector(words, N, but_first, SHMEM_CMP_EQ, values) == 1); \
 		CHECK(shmem_##name##_test_all(words, N, NULL, SHMEM_CMP_GT, (type)10) == 0); \
@@ -98,6 +104,8 @@ DEFINE_ONE(ushort, unsigned short)
 		shmem_free(words); \
 	}
 STANDARD_AMO_TYPES(DEFINE_MANY)
+DEFINE_MANY(short, short)
+DEFINE_MANY(ushort, unsigned short)
 
 /* Section 9.11.1: the functions for long without a type in their names are deprecated. */
 static void try_long_without_type(void)
@@ -139,6 +147,8 @@ int main(void)
 	TRY_ONE(ushort, unsigned short)
 #define TRY_MANY(name, type) many_##name();
 	STANDARD_AMO_TYPES(TRY_MANY)
+	TRY_MANY(short, short)
+	TRY_MANY(ushort, unsigned short)
 	try_long_without_type();
 	try_signal();
 	shmem_finalize();

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libclient/compat/openshmem/openshmem.h"
+#include "libclient/compat/openshmem/collective.h"
 
 struct kept_set {
 	struct osh_set set;
@@ -116,3 +116,20 @@ void pshmem_sync(int PE_start, int logPE_stride, int PE_size, long *pSync)
 	osh_check("shmem_sync", shmd_team_sync(osh_team_of_set("shmem_sync", (struct osh_set){PE_start, logPE_stride, PE_size})));
 }
 OSH_WEAK(shmem_sync, pshmem_sync)
+
+/* Unlike that of a team, this broadcast leaves dest of the root as it is. */
+void osh_broadcast_set(const char *name, struct osh_set set, void *dest, const void *source, size_t bytes, int root)
+{
+	struct shmd_team *team = osh_team_of_set(name, set);
+	bool is_root = shmd_team_my_pe(team) == root && dest != source;
+	void *before = is_root && bytes ? malloc(bytes) : NULL;
+
+	if (is_root && bytes && !before)
+		osh_fail(name, shmd_error_set(-ENOMEM, "no memory for what dest of the root had"));
+	if (before)
+		memcpy(before, dest, bytes);
+	osh_check(name, shmd_broadcast(team, osh_symmetric(dest), osh_symmetric(source), bytes, root));
+	if (before)
+		memcpy(dest, before, bytes);
+	free(before);
+}

@@ -13,13 +13,14 @@ struct osh osh;
 
 void osh_fail(const char *name, int error)
 {
-	char text[512];
+	char text[768];
 
 	if (!osh.world) {
 		fprintf(stderr, "%s: OpenSHMEM is not initialised; call shmem_init() first\n", name);
 		exit(1);
 	}
-	snprintf(text, sizeof(text), "%s: %s", name, shmd_error_text());
+	snprintf(text, sizeof(text), "%s: %s%s%s", name, shmd_error_text(),
+		 *osh.why_no_globals ? "; global data of the program is not symmetric: " : "", osh.why_no_globals);
 	fflush(NULL);
 	/* The launcher learns of a PE that ended and ends this one, too, with the status of that PE; an abort might come before. */
 	if (error == -EHOSTDOWN)

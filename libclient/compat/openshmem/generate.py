@@ -16,7 +16,8 @@ NOTE = '/* SPDX-License-Identifier: Apache-2.0 */\n/* Made by generate.py from t
 # The C type that a name of a type means on the machines that shmemd runs on, where long has 64 bits.
 ALIASES = {'int8': 'signed char', 'int16': 'short', 'int32': 'int', 'int64': 'long', 'uint8': 'unsigned char', 'uint16': 'unsigned short',
            'uint32': 'unsigned int', 'uint64': 'unsigned long', 'size': 'unsigned long', 'ptrdiff': 'long'}
-ROOMS = {'rma': table.RMA_FAMILIES, 'atomic': table.ATOMIC_FAMILIES, 'wait': table.WAIT_FAMILIES}
+ROOMS = {'rma': table.RMA_FAMILIES, 'atomic': table.ATOMIC_FAMILIES, 'wait': table.WAIT_FAMILIES,
+         'collective': table.COLLECTIVE_FAMILIES, 'active': [family for family in table.ACTIVE_FAMILIES if family.body]}
 
 
 def fill(text, c_type, name='', n_bytes=''):
@@ -160,7 +161,8 @@ def weak(name):
 
 
 def typed_c(room):
-    text = NOTE + '#include "libclient/compat/openshmem/typed.h"\n'
+    header = 'collective.h' if room in ('collective', 'active') else 'typed.h'
+    text = NOTE + f'#include "libclient/compat/openshmem/{header}"\n'
     for family in ROOMS[room]:
         for function in functions(family):
             text += f'\n{prototype(function, profiling_name(function.name))}\n{{\n\t{function.body}\n}}\n{weak(function.name)}'

@@ -12,7 +12,7 @@
  *	order.c		fence, quiet, signals, barriers			wait.c		long and signal waits, locks
  *	active-set.c	active sets as teams				old.c		names of before 1.2
  *	error.c		the state, failures
- *	typed.h		bodies of the functions that generate.py makes for many types
+ *	typed.h, collective.h	bodies of the functions that generate.py makes for many types
  */
 #ifndef SHMD_OPENSHMEM_H
 #define SHMD_OPENSHMEM_H
@@ -53,6 +53,7 @@ struct osh {
 	/* The writable data of the program, and the symmetric memory that it is, too; equal: none */
 	uintptr_t data_begin, data_end;
 	ptrdiff_t data_to_heap;
+	char why_no_globals[256]; /* empty: they are symmetric */
 };
 extern struct osh osh;
 
@@ -123,7 +124,9 @@ void osh_contexts_of_team_drop(const struct osh_team *team);
 void osh_teams_drop(void);
 void osh_sets_drop(void);
 
-/* Makes data of the program symmetric, as far as that is possible, and says on request why not. Collective. */
+/* Makes data of the program symmetric; osh.why_no_globals says why not. Collective. */
 void osh_globals_move(void);
+/* Makes it private again, when the world that had it is closed. */
+void osh_globals_return(uintptr_t begin, uintptr_t end);
 
 #endif

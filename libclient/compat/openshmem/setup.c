@@ -64,6 +64,7 @@ static int open_world(int threads)
 	osh.pid = getpid();
 	osh.world_team = (struct osh_team){.team = shmd_team_world(world)};
 	osh.shared_team = (struct osh_team){.team = shmd_team_shared(world)};
+	osh_globals_move();
 	return 0;
 }
 
@@ -149,6 +150,7 @@ void pshmem_finalize(void)
 	osh_contexts_drop();
 	osh_teams_drop();
 	r = shmd_world_close(osh.world);
+	osh_globals_return(osh.data_begin, osh.data_end);
 	osh = (struct osh){0};
 	if (r)
 		fprintf(stderr, "shmem_finalize: %s\n", shmd_error_text());

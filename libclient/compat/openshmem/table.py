@@ -159,7 +159,7 @@ ATOMIC_FAMILIES = sum([
 ], [])
 
 
-def wait_family(section, op, ret, is_vector):
+def wait_family(section, op, ret, is_vector, types=WAIT):
     """wait_until_any and its kin: the set of words, then how they are compared."""
     indices = 'size_t *indices, ' if op.endswith('some') else ''
     values = 'const T *cmp_values' if is_vector else 'T cmp_value'
@@ -169,9 +169,10 @@ def wait_family(section, op, ret, is_vector):
     call = f'osh_{op}(NAME, &wait{", indices" if indices else ""});'
     body = f'struct shmd_wait wait = {given}; ' + (call if ret == 'void' else 'return ' + call)
     suffix = '_vector' if is_vector else ''
-    return Family(section, op, ret, params, body, WAIT, suffix, generic=op + suffix)
+    return Family(section, op, ret, params, body, types, suffix, generic=op + suffix, is_extra=types is not WAIT)
 
 
+SHORT = names('short ushort')
 WAIT_FAMILIES = [
     Family('9.11.1', 'wait_until', 'void', 'T *ivar, int cmp, T cmp_value', 'osh_wait_until(NAME, ivar, sizeof(T), OSH_CMP(T, cmp), (uint64_t)cmp_value);',
            WAIT, generic='wait_until'),
@@ -189,7 +190,10 @@ WAIT_FAMILIES = [
     wait_family('9.11.12', 'test_all', 'int', True),
     wait_family('9.11.13', 'test_any', 'size_t', True),
     wait_family('9.11.14', 'test_some', 'size_t', True),
-    # Deprecated: shorter words, and waiting for any change.
+    # Shorter words, which are deprecated for one word and were never there for several; suites use both. And waiting for any change.
+    *[wait_family('9.11', op, ret, is_vector, SHORT) for is_vector in (False, True)
+      for op, ret in (('wait_until_all', 'void'), ('wait_until_any', 'size_t'), ('wait_until_some', 'size_t'), ('test_all', 'int'),
+                      ('test_any', 'size_t'), ('test_some', 'size_t'))],
     Family('9.11.1', 'wait_until', 'void', 'T *ivar, int cmp, T cmp_value', 'osh_wait_until(NAME, ivar, sizeof(T), OSH_CMP(T, cmp), (uint64_t)cmp_value);',
            names('short ushort'), generic='wait_until', deprecated=True, is_extra=True),
     Family('9.11.8', 'test', 'int', 'T *ivar, int cmp, T cmp_value', 'return osh_test(NAME, ivar, sizeof(T), OSH_CMP(T, cmp), (uint64_t)cmp_value);',
@@ -286,9 +290,63 @@ OLD_FAMILIES = [
     plain('A.2', 'old.c', 'void shmem_udcflush_line(void *dest)', deprecated=True, is_extra=True),
 ]
 
+TEAM = 'shmem_team_t team, T *dest, const T *source, '
+
+
+def moving(section, op, more, body):
+    return Family(section, op, 'int', TEAM + more, 'return ' + body, RMA, mem=True, generic=op)
+
+
+def reducing(section, op, types, call, word='nreduce'):
+    return Family(section, op, 'int', TEAM + 'size_t ' + word, f'return {call[0]}(NAME, team, dest, source, {word}, OSH_TYPE(T), SHMD_REDUCE_{call[1]});',
+                  types, generic=op)
+
+
+COLLECTIVE_FAMILIES = [
+    moving('9.10.5', 'alltoall', 'size_t nelems', 'osh_alltoall(NAME, team, dest, source, nelems * BYTES);'),
+    moving('9.10.6', 'alltoalls', 'ptrdiff_t dst, ptrdiff_t sst, size_t nelems',
+           'osh_alltoalls(NAME, team, dest, source, (struct osh_blocks){nelems, 1, dst, sst, BYTES});'),
+    moving('9.10.7', 'broadcast', 'size_t nelems, int PE_root', 'osh_broadcast(NAME, team, dest, source, nelems * BYTES, PE_root);'),
+    moving('9.10.8', 'collect', 'size_t nelems', 'osh_collect(NAME, team, dest, source, nelems * BYTES);'),
+    moving('9.10.8', 'fcollect', 'size_t nelems', 'osh_fcollect(NAME, team, dest, source, nelems * BYTES);'),
+    reducing('9.10.9', 'and_reduce', REDUCE_BITS, ('osh_reduce', 'AND')),
+    reducing('9.10.9', 'or_reduce', REDUCE_BITS, ('osh_reduce', 'OR')),
+    reducing('9.10.9', 'xor_reduce', REDUCE_BITS, ('osh_reduce', 'XOR')),
+    reducing('9.10.9', 'max_reduce', REDUCE_ORDER, ('osh_reduce', 'MAX')),
+    reducing('9.10.9', 'min_reduce', REDUCE_ORDER, ('osh_reduce', 'MIN')),
+    reducing('9.10.9', 'sum_reduce', REDUCE_SUM, ('osh_reduce', 'SUM')),
+    reducing('9.10.9', 'prod_reduce', REDUCE_SUM, ('osh_reduce', 'PROD')),
+    reducing('9.10.10', 'sum_inscan', REDUCE_SUM, ('osh_scan_inclusive', 'SUM'), 'nelems'),
+    reducing('9.10.10', 'sum_exscan', REDUCE_SUM, ('osh_scan_exclusive', 'SUM'), 'nelems'),
+]
+
+# Collective calls of before 1.5: an active set in place of a team, and work arrays, which this library leaves alone.
+ACTIVE = 'int PE_start, int logPE_stride, int PE_size, '
+SET = '(struct osh_set){PE_start, logPE_stride, PE_size}'
+
+
+def active(section, op, more, body):
+    return Family(section, op, 'void', 'void *dest, const void *source, ' + more + ACTIVE + 'long *pSync', body, ('',), sizes=(32, 64),
+                  deprecated=True)
+
+
+def to_all(op, types):
+    return Family('9.10.9', op + '_to_all', 'void', 'T *dest, const T *source, int nreduce, ' + ACTIVE + 'T *pWrk, long *pSync',
+                  f'osh_reduce_set(NAME, {SET}, dest, source, nreduce, OSH_TYPE(T), SHMD_REDUCE_{op.upper()});', types, deprecated=True)
+
+
 ACTIVE_FAMILIES = [
+    active('9.10.5', 'alltoall', 'size_t nelems, ', f'osh_alltoall_set(NAME, {SET}, dest, source, nelems * BYTES);'),
+    active('9.10.6', 'alltoalls', 'ptrdiff_t dst, ptrdiff_t sst, size_t nelems, ',
+           f'osh_alltoalls_set(NAME, {SET}, dest, source, (struct osh_blocks){{nelems, 1, dst, sst, BYTES}});'),
+    active('9.10.7', 'broadcast', 'size_t nelems, int PE_root, ', f'osh_broadcast_set(NAME, {SET}, dest, source, nelems * BYTES, PE_root);'),
+    active('9.10.8', 'collect', 'size_t nelems, ', f'osh_collect_set(NAME, {SET}, dest, source, nelems * BYTES);'),
+    active('9.10.8', 'fcollect', 'size_t nelems, ', f'osh_fcollect_set(NAME, {SET}, dest, source, nelems * BYTES);'),
+    to_all('and', TO_ALL_BITS), to_all('or', TO_ALL_BITS), to_all('xor', TO_ALL_BITS), to_all('max', TO_ALL_ORDER),
+    to_all('min', TO_ALL_ORDER), to_all('sum', TO_ALL_SUM), to_all('prod', TO_ALL_SUM),
     plain('9.10.2', 'active-set.c', 'void shmem_barrier(int PE_start, int logPE_stride, int PE_size, long *pSync)', deprecated=True),
     plain('9.10.3', 'active-set.c', 'void shmem_sync(int PE_start, int logPE_stride, int PE_size, long *pSync)', deprecated=True),
 ]
 
-FAMILIES = PLAIN_FAMILIES + RMA_FAMILIES + ATOMIC_FAMILIES + WAIT_FAMILIES + ACTIVE_FAMILIES + OLD_FAMILIES
+FAMILIES = (PLAIN_FAMILIES + RMA_FAMILIES + ATOMIC_FAMILIES + WAIT_FAMILIES + COLLECTIVE_FAMILIES + ACTIVE_FAMILIES +
+            OLD_FAMILIES)

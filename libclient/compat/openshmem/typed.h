@@ -148,13 +148,9 @@ static inline void osh_wait_until_all(const char *name, const struct shmd_wait *
 	osh_check(name, shmd_wait_until_all(osh.ctx, wait));
 }
 
-static inline size_t osh_wait_until_any(const char *name, const struct shmd_wait *wait)
-{
-	size_t index = SIZE_MAX;
-
-	osh_check(name, shmd_wait_until_any(osh.ctx, wait, &index));
-	return index;
-}
+/* Fair: a word for which the comparison holds is returned after some calls, whatever the others are. */
+size_t osh_wait_until_any(const char *name, const struct shmd_wait *wait);
+size_t osh_test_any(const char *name, const struct shmd_wait *wait);
 
 static inline size_t osh_wait_until_some(const char *name, const struct shmd_wait *wait, size_t *indices)
 {
@@ -179,13 +175,6 @@ static inline int osh_test(const char *name, const void *word, size_t bytes, uin
 static inline int osh_test_all(const char *name, const struct shmd_wait *wait)
 {
 	return osh_looked(name, shmd_test_all(osh.ctx, wait));
-}
-
-static inline size_t osh_test_any(const char *name, const struct shmd_wait *wait)
-{
-	size_t index = SIZE_MAX;
-
-	return osh_looked(name, shmd_test_any(osh.ctx, wait, &index)) ? index : SIZE_MAX;
 }
 
 static inline size_t osh_test_some(const char *name, const struct shmd_wait *wait, size_t *indices)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Waits for one long or one signal, and locks (sections 9.11 and 9.13). */
-#include "libclient/compat/openshmem/openshmem.h"
+#include "libclient/compat/openshmem/typed.h"
 
 void pshmem_wait_until(long *ivar, int cmp, long cmp_value)
 {
@@ -44,6 +44,45 @@ uint64_t pshmem_signal_wait_until(uint64_t *sig_addr, int cmp, uint64_t cmp_valu
 	return value;
 }
 OSH_WEAK(shmem_signal_wait_until, pshmem_signal_wait_until)
+
+/* ---- any of several words */
+
+/* Words of a wait from `first` on, up to `end`: all sums are bounded by the program's array. */
+static size_t test_part(const char *name, const struct shmd_wait *wait, size_t first, size_t end)
+{
+	struct shmd_wait part = *wait;
+	size_t index = 0;
+
+	part.n = end - first;
+	part.words = (const char *)wait->words + first * wait->bytes;
+	part.status = wait->status ? wait->status + first : NULL;
+	part.values = wait->values ? (const char *)wait->values + first * wait->bytes : NULL;
+	return part.n && osh_looked(name, shmd_test_any(osh.ctx, &part, &index)) ? first + index : SIZE_MAX;
+}
+
+/*
+ * Each call begins at a word by chance, so every word that satisfies is found after some calls. A turn for each thread would not do: a program
+ * that looks at two arrays in turn might see every second word only.
+ */
+size_t osh_test_any(const char *name, const struct shmd_wait *wait)
+{
+	static _Thread_local uint64_t chance;
+	size_t first, found;
+
+	chance = chance * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	first = wait->n ? (chance >> 33) % wait->n : 0;
+	found = test_part(name, wait, first, wait->n);
+	return found != SIZE_MAX ? found : test_part(name, wait, 0, first);
+}
+
+size_t osh_wait_until_any(const char *name, const struct shmd_wait *wait)
+{
+	size_t index = osh_test_any(name, wait);
+
+	if (index == SIZE_MAX)
+		osh_check(name, shmd_wait_until_any(osh.ctx, wait, &index));
+	return index;
+}
 
 /* ---- locks */
 

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Global and static data of the program as symmetric memory (section 3).
+ *
+ * The writable data of the executable (.data, .bss; not what the linker made read-only after the start) becomes anonymous memory, of whole pages,
+ * and then a symmetric buffer of the runtime: its memory appears a second time in the range of the heap, at one offset on all PEs. A symmetric
+ * address of the program that lies in the data is translated to that place (osh_symmetric), so executables may lie at different addresses.
+ *
+ * Nothing but this thread writes to the data meanwhile: init comes before the threads of a program.
+ * Not moved: data of shared libraries, thread-local data, and that of an executable without a dynamic linker, whose C library is in the same
+ * data. A forked child gets a private copy before it goes on.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "libclient/compat/openshmem/openshmem.h"
+
+/* In whole pages. */
+struct range {
+	uintptr_t begin, end;
+	bool is_dynamic;
+};
+
+static uintptr_t page_up(uintptr_t at)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+
+	return (at + page - 1) / page * page;
+}
+
+/* The first object is the executable. */
+static int look_at_executable(struct dl_phdr_info *info, size_t size, void *cookie)
+{
+	struct range *range = cookie;
+	uintptr_t read_only_end = 0;
+
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+		uintptr_t at = info->dlpi_addr + part->p_vaddr;
+
+		if (part->p_type == PT_INTERP)
+			range->is_dynamic = true;
+		if (part->p_type == PT_GNU_RELRO)
+			read_only_end = page_up(at + part->p_memsz);
+		if (part->p_type == PT_LOAD && part->p_flags & PF_W)
+			*range = (struct range){at, page_up(at + part->p_memsz), range->is_dynamic};
+	}
+	range->begin = range->begin < read_only_end ? read_only_end : page_up(range->begin + 1) - (uintptr_t)sysconf(_SC_PAGESIZE);
+	return 1;
+}
+
+/* Pages of zeros stay without memory. */
+static void copy_pages(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	for (size_t at = 0; at < bytes; at += page)
+		if (from[at] || memcmp(from + at, from + at + 1, page - 1))
+			memcpy(to + at, from + at, page);
+}
+
+/* The range as private anonymous memory, with its contents: a copy takes its place in one step. */
+static int make_private(uintptr_t begin, size_t bytes)
+{
+	void *copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int r;
+
+	if (copy == MAP_FAILED)
+		return -errno;
+	copy_pages(copy, (const uint8_t *)begin, bytes);
+	if (mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)begin) != MAP_FAILED)
+		return 0;
+	r = -errno;
+	munmap(copy, bytes);
+	return r;
+}
+
+/* In a child, which shares the memory with its parent up to here. */
+static void in_child(void)
+{
+	if (osh.data_end > osh.data_begin)
+		(void)make_private(osh.data_begin, osh.data_end - osh.data_begin);
+}
+
+static int move(const struct range *range)
+{
+	static bool has_hook;
+	size_t bytes = range->end - range->begin;
+	void *in_heap = NULL;
+	int r = make_private(range->begin, bytes);
+
+	/* All PEs call, also one that failed so far: its memory is refused, and so all fail. */
+	if (r)
+		fprintf(stderr, "shmem_init: the program's data stays where it is: %s\n", strerror(-r));
+	r = shmd_buffer_register_symmetric(osh.world, (void *)range->begin, bytes, &in_heap);
+	if (r)
+		return r;
+	osh.data_begin = range->begin;
+	osh.data_end = range->end;
+	osh.data_to_heap = (ptrdiff_t)((uintptr_t)in_heap - range->begin);
+	if (!has_hook)
+		has_hook = !pthread_atfork(NULL, NULL, in_child);
+	return 0;
+}
+
+/* There in a program with AddressSanitizer, which guards the gaps between its variables against any copy of whole pages. */
+extern void __asan_init(void) __attribute__((weak));
+
+/* A program without data of its own, or with all libraries in it, has the same on all PEs. */
+void osh_globals_move(void)
+{
+	struct range range = {0};
+
+	dl_iterate_phdr(look_at_executable, &range);
+	if (!range.is_dynamic) {
+		snprintf(osh.why_no_globals, sizeof(osh.why_no_globals), "the executable is static");
+		return;
+	}
+	if (__asan_init) {
+		snprintf(osh.why_no_globals, sizeof(osh.why_no_globals), "the program is built with AddressSanitizer");
+		return;
+	}
+	if (range.begin < range.end && move(&range) < 0)
+		snprintf(osh.why_no_globals, sizeof(osh.why_no_globals), "%s", shmd_error_text());
+}
+
+/* After the world has ended the memory is that of no PE but this one. */
+void osh_globals_return(uintptr_t begin, uintptr_t end)
+{
+	if (end > begin)
+		(void)make_private(begin, end - begin);
+}

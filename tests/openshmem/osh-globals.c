@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Section 3: global and static data of the program is symmetric, initialised or not, wherever the executable lies. */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/openshmem/osh.h"
+
+long initialised = 41;
+static long zero;
+static int array[5000] = {1, 2, 3};
+static char large[3 << 20];
+long lock;
+uint64_t signal_word;
+const long constant = 5;
+static _Thread_local long of_thread;
+
+static void try_puts(void)
+{
+	static long in_function = 7;
+
+	CHECK(initialised == 41 && zero == 0 && in_function == 7 && array[2] == 3 && array[4999] == 0 && large[sizeof(large) - 1] == 0);
+	shmem_barrier_all();
+	shmem_long_p(&initialised, shmem_my_pe(), next_pe());
+	shmem_long_put(&zero, &constant, 1, next_pe());
+	shmem_long_atomic_add(&in_function, 3, next_pe());
+	array[0] = 100 + shmem_my_pe();
+	shmem_int_put(&array[4990], array, 3, next_pe());
+	shmem_putmem(&large[sizeof(large) - 6], "hello", 6, next_pe());
+	shmem_barrier_all();
+	CHECK(initialised == previous_pe() && zero == 5 && in_function == 10);
+	CHECK(array[4990] == 100 + previous_pe() && array[4992] == 3 && !strcmp(&large[sizeof(large) - 6], "hello"));
+	CHECK(shmem_long_g(&initialised, next_pe()) == shmem_my_pe());
+	shmem_barrier_all();
+	initialised = 41;
+	zero = 0;
+	in_function = 7;
+	memset(&array[4990], 0, 3 * sizeof(array[0]));
+	memset(&large[sizeof(large) - 6], 0, 6);
+	shmem_barrier_all();
+}
+
+static void try_signals_and_locks(void)
+{
+	static long counter;
+
+	shmem_long_put_signal(&zero, &constant, 1, &signal_word, 9, SHMEM_SIGNAL_SET, next_pe());
+	CHECK(shmem_signal_wait_until(&signal_word, SHMEM_CMP_EQ, 9) == 9 && zero == 5);
+	for (int i = 0; i < 50; i++) {
+		shmem_set_lock(&lock);
+		shmem_long_p(&counter, shmem_long_g(&counter, 0) + 1, 0);
+		shmem_clear_lock(&lock);
+	}
+	shmem_barrier_all();
+	CHECK(shmem_long_g(&counter, 0) == 50L * shmem_n_pes());
+	shmem_barrier_all();
+	counter = zero = 0;
+	signal_word = 0;
+	shmem_barrier_all();
+}
+
+/* 9.1.8, 9.1.9 */
+static void try_addresses(void)
+{
+	long on_stack = 0, *seen = shmem_ptr(&zero, next_pe());
+
+	CHECK(shmem_addr_accessible(&zero, next_pe()) == 1 && shmem_addr_accessible(&large[sizeof(large) - 1], 0) == 1);
+	CHECK(shmem_addr_accessible(&on_stack, 0) == 0 && shmem_addr_accessible(&of_thread, 0) == 0);
+	CHECK(shmem_ptr(&zero, shmem_my_pe()) == &zero);
+	shmem_barrier_all();
+	if (seen)
+		*seen = 77;
+	shmem_barrier_all();
+	CHECK(zero == (seen ? 77 : 0));
+	zero = 0;
+}
+
+/* A child that is forked has data of its own. */
+static void try_fork(void)
+{
+	int status = -1;
+	pid_t child;
+
+	zero = 1;
+	child = fork();
+	if (!child) {
+		_exit(zero == 1 ? (zero = 2, 0) : 1);
+	}
+	CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0 && zero == 1);
+	zero = 0;
+}
+
+int main(void)
+{
+	for (int round = 0; round < 3; round++) {
+		shmem_init();
+#ifdef __SANITIZE_ADDRESS__
+		CHECK(shmem_addr_accessible(&zero, 0) == 0);
+		return 77;
+#endif
+		try_puts();
+		try_signals_and_locks();
+		try_addresses();
+		try_fork();
+		shmem_finalize();
+	}
+	return 0;
+}
