@@ -688,6 +688,21 @@ SHMD_EXPORT int shmd_fetch(struct shmd_client *client, const struct shmd_world_k
 			   uint32_t slot, void *data, size_t *bytes, int *ret_fd, uint64_t timeout_nsec);
 
 /* The caller as a PE of a world. */
+/* How a PE reaches others. */
+enum shmd_pe_path {
+	SHMD_PE_PATH_MAPPED = 1,
+	SHMD_PE_PATH_RC = 2,
+	SHMD_PE_PATH_DC = 3,
+	SHMD_PE_PATH_NONE = 4,
+	SHMD_PE_PATH_MORE = 5, /* several, for which the report had no room */
+};
+/* PEs with numbers in a row that are reached in one way; the reporting one may be among them. */
+struct shmd_pe_run {
+	uint32_t first, last;
+	enum shmd_pe_path path;
+	const char *nic; /* by which requests go; NULL: none */
+	const char *reason; /* why the path is no better one, cut to 95 bytes; NULL: none */
+};
 struct shmd_pe_report {
 	uint64_t world; /* any number by which lists tell worlds apart, the same on all its PEs; not the secret */
 	uint32_t pe, n_pes;
@@ -695,14 +710,17 @@ struct shmd_pe_report {
 	uint64_t heap_bytes;
 	uint32_t n_mapped, n_rc, n_dc; /* other PEs, by path */
 	const char *reason; /* why some are not mapped, cut to 95 bytes; NULL: all are */
+	const struct shmd_pe_run *runs; /* ascending, without overlap; NULL: none */
+	unsigned int n_runs;
 };
 /*
  * shmd_pe_report, shmd_pe_retract - for `shmemctl list pes`: what this process is in a world
  *
  * The daemon lists it and does nothing else with it. The runtime of <shmd.h> reports its own worlds. A report replaces the one of the
- * same world and PE, and lives until shmd_pe_retract() or the end of this session.
+ * same world and PE, and lives until shmd_pe_retract() or the end of this session. 32 runs with 8 different ways have room; behind the
+ * last that has, one with SHMD_PE_PATH_MORE stands for the rest.
  *
- * Errors	-EINVAL numbers that do not fit n_pes; -EDQUOT this session has 64 reports; -ENOSYS an older daemon; retract: -ENOENT there
+ * Errors	-EINVAL numbers that do not fit n_pes, or runs out of order; -EDQUOT this session has 64 reports; -ENOSYS an older daemon; retract: -ENOENT there
  *		is none
  */
 SHMD_EXPORT int shmd_pe_report(struct shmd_client *client, const struct shmd_pe_report *report);
