@@ -101,7 +101,7 @@ const struct args_command ctl_commands[] = {
 	{"status", "", "show the daemon, its NICs and its sessions",
 	 "Shows the daemon and its totals, then a table of NICs and one of sessions.\n",
 	 OPTION_BIT(OPTION_WATCH) | OPTION_BIT(OPTION_WIDE), 0, {NULL}, ctl_status},
-	{"list", "sessions|qps|mrs|pes|paths|nics", "list sessions, QPs, memory regions, PEs, their paths or NICs",
+	{"list", "sessions|qps|mrs|pes|paths|nics", "list sessions, QPs, memory regions, PEs or NICs",
 	 "sessions are the processes that use the daemon, qps their queue pairs, mrs their\n"
 	 "memory regions, and pes what they are in worlds of the runtime; paths are how\n"
 	 "each PE reaches the others, by which NIC and why; nics are the ports of the\n"
