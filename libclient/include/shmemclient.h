@@ -116,6 +116,20 @@ SHMD_EXPORT int shmd_client_limits(const struct shmd_client *client, struct shmd
 /* "shmemd 0.1.0", as it was when the client was opened; valid until close; never NULL. Never blocks. */
 SHMD_EXPORT const char *shmd_client_daemon(const struct shmd_client *client);
 /*
+ * shmd_request_limit_set - the time limit of this thread's requests to a client
+ *
+ * Until the thread sets another, its requests to limit.client have at most limit.timeout_nsec, and QPs that it creates that time limit for
+ * posting, instead of the client's own. A thread has one limit; client NULL: none, as at its start. For code that shares a client with
+ * callers of other time limits. Never blocks.
+ *
+ * Returns	the limit before, which a caller sets again when it is done
+ */
+struct shmd_request_limit {
+	const struct shmd_client *client;
+	uint64_t timeout_nsec;
+};
+SHMD_EXPORT struct shmd_request_limit shmd_request_limit_set(struct shmd_request_limit limit);
+/*
  * shmd_client_health - enum shmd_health of the session and of its NICs
  *
  * SHMD_HEALTH_OK: the session lives, and none of its NICs is lost or has its port down. The session's own word comes first, then

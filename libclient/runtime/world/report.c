@@ -80,6 +80,7 @@ static void find_runs(const struct shmd_world *world, struct shmd_pe_run *runs, 
 
 void world_report(struct shmd_world *world)
 {
+	WORLD_REQUESTS(world);
 	const struct world_peer *self = &world->peers[world->rank];
 	struct shmd_pe_report report = {
 		.world = world->hellos[0].id,
