@@ -108,6 +108,7 @@ DEFINE_PAGE(qps, shmd_qp_item, qp_item_from_msg)
 DEFINE_PAGE(mrs, shmd_mr_item, mr_item_from_msg)
 DEFINE_PAGE(nics, shmd_nic_item, nic_item_from_msg)
 DEFINE_PAGE(pes, shmd_pe_item, pe_item_from_msg)
+DEFINE_PAGE(paths, shmd_path_item, path_item_from_msg)
 DEFINE_PAGE(undriven, shmd_undriven_nic, undriven_nic_from_msg)
 
 int shmd_admin_sessions(struct shmd_client *client, int (*fn)(void *arg, const struct shmd_session_item *item), void *arg)
@@ -138,4 +139,9 @@ int shmd_admin_undriven(struct shmd_client *client, int (*fn)(void *arg, const s
 int shmd_admin_pes(struct shmd_client *client, int (*fn)(void *arg, const struct shmd_pe_item *item), void *arg)
 {
 	return list_pages(client, MSG_LIST_PES, pes_page, &(struct pes_call){fn, arg});
+}
+
+int shmd_admin_paths(struct shmd_client *client, int (*fn)(void *arg, const struct shmd_path_item *item), void *arg)
+{
+	return list_pages(client, MSG_LIST_PATHS, paths_page, &(struct paths_call){fn, arg});
 }

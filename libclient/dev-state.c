@@ -129,7 +129,7 @@ static void fill_qp(struct shmd_queues *queues, unsigned int i)
 	dev->placement = SHMD_PLACEMENT_HOST;
 	dev->max_inline_bytes = MAX_INLINE_BYTES;
 	/* A NIC thread that stopped must not hold a poster for ever. */
-	dev->post_timeout_nsec = queues->nic->client->timeout_nsec;
+	dev->post_timeout_nsec = client_timeout_nsec(queues->nic->client);
 }
 
 static void fill_head(struct shmd_queues *queues)

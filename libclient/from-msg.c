@@ -215,6 +215,21 @@ void pe_item_from_msg(const struct msg_pe_item *msg, struct shmd_pe_item *ret_it
 	text_copy(ret_item->reason, sizeof(ret_item->reason), msg->reason);
 }
 
+void path_item_from_msg(const struct msg_path_item *msg, struct shmd_path_item *ret_item)
+{
+	*ret_item = (struct shmd_path_item){
+		.session = msg->session,
+		.world = msg->world,
+		.pe = msg->pe,
+		.n_pes = msg->n_pes,
+		.first = msg->first,
+		.last = msg->last,
+		.path = (enum shmd_pe_path)msg->path,
+	};
+	text_copy(ret_item->nic, sizeof(ret_item->nic), msg->nic);
+	text_copy(ret_item->reason, sizeof(ret_item->reason), msg->reason);
+}
+
 void qp_info_from_msg(uint32_t qpn, const struct msg_qp_query_rep *msg, struct shmd_qp_info *ret_info)
 {
 	*ret_info = (struct shmd_qp_info){

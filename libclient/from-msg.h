@@ -20,6 +20,7 @@ void session_item_from_msg(const struct msg_session_item *msg, struct shmd_sessi
 void qp_item_from_msg(const struct msg_qp_item *msg, struct shmd_qp_item *ret_item);
 void mr_item_from_msg(const struct msg_mr_item *msg, struct shmd_mr_item *ret_item);
 void pe_item_from_msg(const struct msg_pe_item *msg, struct shmd_pe_item *ret_item);
+void path_item_from_msg(const struct msg_path_item *msg, struct shmd_path_item *ret_item);
 void qp_info_from_msg(uint32_t qpn, const struct msg_qp_query_rep *msg, struct shmd_qp_info *ret_info);
 /* 0; or -EPROTO, with text, for a stride that no NIC has. */
 int queue_head_from_msg(const struct msg_queue_dump_rep *msg, struct shmd_queue_head *ret_head);

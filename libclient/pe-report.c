@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reports to the daemon which PE of which world this process is. The daemon lists it. */
 #include <limits.h>
+#include <string.h>
 
 #include "libclient/request.h"
 
@@ -17,6 +18,80 @@ static int check(const struct shmd_pe_report *report)
 	return 0;
 }
 
+/* ---- runs */
+
+static int check_runs(const struct shmd_pe_report *report)
+{
+	uint64_t next = 0;
+
+	for (unsigned int i = 0; report->runs && i < report->n_runs; i++) {
+		const struct shmd_pe_run *run = &report->runs[i];
+
+		if (run->first < next || run->last < run->first || run->last >= report->n_pes)
+			return text_fail(-EINVAL, "PEs %u to %u are out of order, or not in a world of %u PEs", run->first, run->last,
+					 report->n_pes);
+		if (run->path < SHMD_PE_PATH_MAPPED || run->path > SHMD_PE_PATH_MORE)
+			return text_fail(-EINVAL, "the path to PEs %u to %u has the number %d, which none has", run->first, run->last,
+					 (int)run->path);
+		next = (uint64_t)run->last + 1;
+	}
+	return 0;
+}
+
+static struct msg_pe_way way_of(const struct shmd_pe_run *run)
+{
+	struct msg_pe_way way = {.path = (enum msg_pe_path)run->path};
+
+	text_copy(way.nic, sizeof(way.nic), run->nic ? run->nic : "");
+	text_copy(way.reason, sizeof(way.reason), run->reason ? run->reason : "");
+	return way;
+}
+
+/* Its place in the request; at the end if it is a new one, which the caller adds. */
+static unsigned int find_way(const struct msg_pe_report_req *req, const struct msg_pe_way *way)
+{
+	unsigned int i = 0;
+
+	while (i < req->n_ways && (req->ways[i].path != way->path || strcmp(req->ways[i].nic, way->nic) != 0 ||
+				   strcmp(req->ways[i].reason, way->reason) != 0))
+		i++;
+	return i;
+}
+
+static void add_run(struct msg_pe_report_req *req, uint32_t first, uint32_t last, const struct msg_pe_way *way)
+{
+	unsigned int at = find_way(req, way);
+
+	if (at == req->n_ways)
+		req->ways[req->n_ways++] = *way;
+	req->runs[req->n_runs++] = (struct msg_pe_run){.first = first, .last = last, .way = at};
+}
+
+/* The last place among the runs, and among the ways, is for the rest. */
+static bool has_room(const struct msg_pe_report_req *req, const struct msg_pe_way *way, bool is_last)
+{
+	unsigned int kept = is_last ? 0 : 1;
+
+	return req->n_runs + kept < MSG_MAX_PE_RUNS && find_way(req, way) + kept < MSG_MAX_PE_WAYS;
+}
+
+static void fill_runs(struct msg_pe_report_req *req, const struct shmd_pe_run *runs, unsigned int n)
+{
+	static const struct msg_pe_way more = {.path = MSG_PE_PATH_MORE, .reason = "the report has room for 32 runs and 8 ways"};
+
+	for (unsigned int i = 0; i < n; i++) {
+		struct msg_pe_way way = way_of(&runs[i]);
+
+		if (!has_room(req, &way, i == n - 1)) {
+			add_run(req, runs[i].first, runs[n - 1].last, &more);
+			return;
+		}
+		add_run(req, runs[i].first, runs[i].last, &way);
+	}
+}
+
+/* ---- the calls */
+
 int shmd_pe_report(struct shmd_client *client, const struct shmd_pe_report *report)
 {
 	_cleanup_request_ struct request call;
@@ -27,6 +102,8 @@ int shmd_pe_report(struct shmd_client *client, const struct shmd_pe_report *repo
 	r = client_check(client);
 	if (!r)
 		r = check(report);
+	if (!r)
+		r = check_runs(report);
 	if (r < 0)
 		return r;
 	*req = (struct msg_pe_report_req){
@@ -41,6 +118,8 @@ int shmd_pe_report(struct shmd_client *client, const struct shmd_pe_report *repo
 		.n_dc = report->n_dc,
 	};
 	text_copy(req->reason, sizeof(req->reason), report->reason ? report->reason : "");
+	if (report->runs)
+		fill_runs(req, report->runs, report->n_runs);
 	return request_call(client, &call);
 }
 

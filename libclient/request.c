@@ -305,12 +305,12 @@ static int call_locked(struct shmd_client *client, struct request *call, uint64_
 
 int request_call_locked(struct shmd_client *client, struct request *call)
 {
-	return call_locked(client, call, nsec_add(nsec_now(), client->timeout_nsec));
+	return call_locked(client, call, nsec_add(nsec_now(), client_timeout_nsec(client)));
 }
 
 int request_call(struct shmd_client *client, struct request *call)
 {
-	uint64_t deadline = nsec_add(nsec_now(), client->timeout_nsec);
+	uint64_t deadline = nsec_add(nsec_now(), client_timeout_nsec(client));
 	int r;
 
 	if (client_lock_until(client, deadline) < 0)

@@ -31,6 +31,21 @@ int client_check_out(const struct shmd_client *client, const void *out, const ch
 	return r < 0 || out ? r : text_fail(-EINVAL, "%s is NULL", name);
 }
 
+static _Thread_local struct shmd_request_limit limit;
+
+struct shmd_request_limit shmd_request_limit_set(struct shmd_request_limit wanted)
+{
+	struct shmd_request_limit former = limit;
+
+	limit = wanted;
+	return former;
+}
+
+uint64_t client_timeout_nsec(const struct shmd_client *client)
+{
+	return limit.client == client ? limit.timeout_nsec : client->timeout_nsec;
+}
+
 /*
  * Not every C library has timed mutexes on the monotonic clock, and the wall clock may be set: the wait trusts it for a slice at a
  * time, and the monotonic clock decides about the deadline.

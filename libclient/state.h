@@ -92,6 +92,8 @@ int client_check_out(const struct shmd_client *client, const void *out, const ch
 int client_die(struct shmd_client *client, int err, const char *text);
 /* Sets every health word that has no final value yet. Any thread. */
 void client_set_health(struct shmd_health_page *page, uint32_t health);
+/* The time limit of a request of this thread: shmd_request_limit_set(), or the client's own. */
+uint64_t client_timeout_nsec(const struct shmd_client *client);
 /* -EAGAIN if another thread's request holds the lock until the deadline (CLOCK_MONOTONIC). */
 int client_lock_until(struct shmd_client *client, uint64_t deadline_nsec);
 

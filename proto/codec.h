@@ -41,6 +41,9 @@
 #define MSG_MAX_MR_ITEMS 256
 #define MSG_MAX_UNDRIVEN 32
 #define MSG_MAX_PE_ITEMS 64
+#define MSG_MAX_PE_WAYS 8
+#define MSG_MAX_PE_RUNS 32
+#define MSG_MAX_PATH_ITEMS 128
 #define MSG_DUMP_BYTES 16384
 
 #define MSG_ATOMICS_TOLD 0x80000000u /* in msg_nic.atomics; missing: of a daemon that does not tell */

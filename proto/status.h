@@ -34,6 +34,7 @@
 	X(LIMIT_REQUEST,   23, -E2BIG,       "too much in one request; see the limits of Hello") \
 	X(NIC_LIMIT,       24, -ENOSPC,      "the NIC has no room for more") \
 	X(QUOTA_MAPS,      25, -EDQUOT,      "limit reached: max-mappings") \
+	X(QUOTA_PES,       26, -EDQUOT,      "limit reached: PEs that a session reports") \
 	X(NO_NIC,          32, -ENODEV,      "no such NIC, or none that can be used") \
 	X(NIC_LOST,        33, -ENODEV,      "the NIC is gone") \
 	X(DOORBELL,        34, -EOPNOTSUPP,  "this NIC cannot offer the doorbell mode asked for") \

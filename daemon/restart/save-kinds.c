@@ -97,7 +97,15 @@ static void put_entry(struct save_writer *w, const struct session *session, cons
 
 static void put_pe(struct save_writer *w, const struct session *session, const void *object, const struct nic_record_part *part)
 {
-	save_put_fields(w, &pe_fields, object);
+	const struct session_pe *pe = object;
+
+	save_put_fields(w, &pe_fields, pe);
+	save_put(w, TAG_N_WAYS, pe->n_ways);
+	for (unsigned int i = 0; i < pe->n_ways; i++)
+		save_put_fields(w, &way_fields, &pe->ways[i]);
+	save_put(w, TAG_N_RUNS, pe->n_runs);
+	for (unsigned int i = 0; i < pe->n_runs; i++)
+		save_put_fields(w, &run_fields, &pe->runs[i]);
 }
 
 static uint32_t n_reported(const struct session *session)
@@ -312,6 +320,17 @@ static int read_entry(struct save_reader *reader, struct import *a)
 	return reader->r;
 }
 
+static void read_paths(struct save_reader *reader, struct session_pe *pe)
+{
+	pe->n_ways = (unsigned int)save_get(reader, TAG_N_WAYS, MSG_MAX_PE_WAYS);
+	for (unsigned int i = 0; i < pe->n_ways; i++)
+		save_get_fields(reader, &way_fields, &pe->ways[i]);
+	pe->n_runs = (unsigned int)save_get(reader, TAG_N_RUNS, MSG_MAX_PE_RUNS);
+	for (unsigned int i = 0; i < pe->n_runs; i++)
+		save_get_fields(reader, &run_fields, &pe->runs[i]);
+	refuse_unless(reader, session_pe_runs_fit(pe->runs, pe->n_runs, pe->n_ways, pe->n_pes));
+}
+
 /* Slots rise. */
 static int read_pe(struct save_reader *reader, struct import *a)
 {
@@ -322,6 +341,7 @@ static int read_pe(struct save_reader *reader, struct import *a)
 	if (!pe)
 		return -ENOMEM;
 	save_get_fields(reader, &pe_fields, pe);
+	read_paths(reader, pe);
 	slot = pe->slot;
 	for (unsigned int i = slot; i < SESSION_MAX_PES; i++)
 		refuse_unless(reader, !pes[i]);

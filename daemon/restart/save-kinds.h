@@ -23,6 +23,7 @@ enum save_tag {
 	TAG_N_COUNTED, TAG_COUNTED_NIC,
 	TAG_LAST_NUMBER, TAG_FREED, TAG_PART, TAG_QPS_NUMBER, TAG_NIC_PORT,
 	TAG_N_NICS, TAG_N_FREED, TAG_N_MRS, TAG_N_QUEUES, TAG_N_PUBLISHED, TAG_N_REPORTED,
+	TAG_N_WAYS, TAG_N_RUNS,
 	TAG_FIELDS = 64, /* of the tables: each has 32 */
 };
 #define TAG_SESSION TAG_FIELDS
@@ -32,6 +33,8 @@ enum save_tag {
 #define TAG_ENTRY (TAG_FIELDS + 128)
 #define TAG_REGISTRY (TAG_FIELDS + 160)
 #define TAG_PE (TAG_FIELDS + 192)
+#define TAG_WAY (TAG_FIELDS + 224)
+#define TAG_RUN (TAG_FIELDS + 256)
 
 FIELD_TABLE(session_fields,
 	FIELD_N(TAG_SESSION, session, id),
@@ -101,6 +104,18 @@ FIELD_TABLE(pe_fields,
 	FIELD_N(TAG_PE + 8, session_pe, n_rc),
 	FIELD_N(TAG_PE + 9, session_pe, n_dc),
 	FIELD_T(TAG_PE + 10, session_pe, reason),
+);
+
+FIELD_TABLE(way_fields,
+	FIELD_ENUM(TAG_WAY, msg_pe_way, path, MSG_PE_PATH_MORE),
+	FIELD_T(TAG_WAY + 1, msg_pe_way, nic),
+	FIELD_T(TAG_WAY + 2, msg_pe_way, reason),
+);
+
+FIELD_TABLE(run_fields,
+	FIELD_N(TAG_RUN, msg_pe_run, first),
+	FIELD_N(TAG_RUN + 1, msg_pe_run, last),
+	FIELD_N(TAG_RUN + 2, msg_pe_run, way),
 );
 
 FIELD_TABLE(registry_fields,

@@ -321,6 +321,39 @@ static int list_pes(struct request *req, struct cursor *cursor)
 	return 0;
 }
 
+/* False: the page is full, and the cursor is where the next one starts. */
+static bool add_paths(struct msg_list_rep *rep, const struct session *session, struct cursor *cursor)
+{
+	const struct session_pe *pe = session->pes[cursor->slot];
+
+	for (; pe && cursor->item < pe->n_runs; cursor->item++) {
+		if (rep->n_paths == MSG_MAX_PATH_ITEMS)
+			return false;
+		fill_path_item(&rep->paths[rep->n_paths++], session, pe, cursor->item);
+	}
+	cursor->item = 0;
+	return true;
+}
+
+static int list_paths(struct request *req, struct cursor *cursor)
+{
+	struct msg_list_rep *rep = &req->rep->list_rep;
+	struct session *session;
+
+	rep->paths = calloc(MSG_MAX_PATH_ITEMS, sizeof(*rep->paths));
+	if (!rep->paths)
+		return -ENOMEM;
+	for (session = cursor_first(req->session, cursor); session; session = cursor_next(req->session, session, cursor)) {
+		for (; cursor->slot < SESSION_MAX_PES; cursor->slot++) {
+			if (!add_paths(rep, session, cursor)) {
+				rep->next_cursor = cursor_encode(cursor);
+				return 0;
+			}
+		}
+	}
+	return 0;
+}
+
 /* ---- NICs --------------------------------------------------------------------------------------------------------- */
 
 /* The pages behind the one of NICs that backends drive: page i is the cursor of session i. */
@@ -387,6 +420,8 @@ int handle_list(struct request *req)
 		return cursor.session ? list_unmanaged(req, &cursor) : list_nics(req);
 	case MSG_LIST_PES:
 		return list_pes(req, &cursor);
+	case MSG_LIST_PATHS:
+		return list_paths(req, &cursor);
 	}
 	/* OK_REP again, so that no array of the reply is looked for. */
 	req->rep->kind = MSG_OK_REP;

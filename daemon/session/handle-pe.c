@@ -11,12 +11,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool session_pe_runs_fit(const struct msg_pe_run *runs, unsigned int n_runs, unsigned int n_ways, uint32_t n_pes)
+{
+	uint64_t next = 0;
+
+	for (unsigned int i = 0; i < n_runs; i++) {
+		if (runs[i].first < next || runs[i].last < runs[i].first || runs[i].last >= n_pes || runs[i].way >= n_ways)
+			return false;
+		next = (uint64_t)runs[i].last + 1;
+	}
+	return true;
+}
+
 static bool is_right(const struct msg_pe_report_req *report)
 {
 	uint64_t n_peers = (uint64_t)report->n_mapped + report->n_rc + report->n_dc;
 
 	return report->n_pes <= INT32_MAX && report->pe < report->n_pes && report->node < report->n_pes &&
-	       report->node_pe < report->n_pes && n_peers < report->n_pes;
+	       report->node_pe < report->n_pes && n_peers < report->n_pes &&
+	       session_pe_runs_fit(report->runs, report->n_runs, report->n_ways, report->n_pes);
 }
 
 /* The one of this world and PE; else *ret_free is where a new one may stand, or NULL. */
@@ -46,6 +59,10 @@ static void fill(struct session_pe *pe, const struct msg_pe_report_req *report)
 	pe->n_rc = report->n_rc;
 	pe->n_dc = report->n_dc;
 	memcpy(pe->reason, report->reason, sizeof(pe->reason));
+	pe->n_ways = report->n_ways;
+	pe->n_runs = report->n_runs;
+	memcpy(pe->ways, report->ways, sizeof(pe->ways));
+	memcpy(pe->runs, report->runs, sizeof(pe->runs));
 }
 
 static int forget(struct request *req, struct session_pe **at)
@@ -71,7 +88,7 @@ int handle_pe_report(struct request *req)
 	if (!is_right(report))
 		return request_fail(req, SHMD_STATUS_INVALID, "the numbers of PE %u do not fit a world of %u PEs", report->pe, report->n_pes);
 	if (!at && !free_at)
-		return request_fail(req, SHMD_STATUS_QUOTA_PUBLISHED, "a session reports at most %d PEs", SESSION_MAX_PES);
+		return request_fail(req, SHMD_STATUS_QUOTA_PES, "a session reports at most %d PEs", SESSION_MAX_PES);
 	if (!at) {
 		at = free_at;
 		*at = calloc(1, sizeof(**at));

@@ -336,3 +336,20 @@ void fill_pe_item(struct msg_pe_item *item, const struct session *session, const
 			append(item->gpus, sizeof(item->gpus), session->nics[i]->gpu);
 	}
 }
+
+void fill_path_item(struct msg_path_item *item, const struct session *session, const struct session_pe *pe, unsigned int run)
+{
+	const struct msg_pe_way *way = &pe->ways[pe->runs[run].way];
+
+	*item = (struct msg_path_item){
+		.session = session->id,
+		.world = pe->world,
+		.pe = pe->pe,
+		.n_pes = pe->n_pes,
+		.first = pe->runs[run].first,
+		.last = pe->runs[run].last,
+		.path = way->path,
+	};
+	snprintf(item->nic, sizeof(item->nic), "%s", way->nic);
+	snprintf(item->reason, sizeof(item->reason), "%s", way->reason);
+}

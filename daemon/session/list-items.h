@@ -20,5 +20,6 @@ void fill_qp_item(struct msg_qp_item *item, uint64_t session, const struct sessi
 		  const struct nic_qp *qp, const struct nic_qp_info *info);
 void fill_mr_item(struct msg_mr_item *item, uint64_t session, const struct session_mr *mr);
 void fill_pe_item(struct msg_pe_item *item, const struct session *session, const struct session_pe *pe);
+void fill_path_item(struct msg_path_item *item, const struct session *session, const struct session_pe *pe, unsigned int run);
 
 #endif

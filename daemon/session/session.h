@@ -100,7 +100,13 @@ struct session_pe {
 	uint32_t pe, n_pes, node, node_pe;
 	uint32_t n_mapped, n_rc, n_dc;
 	char reason[MSG_PE_REASON_BYTES];
+	unsigned int n_ways, n_runs;
+	struct msg_pe_way ways[MSG_MAX_PE_WAYS];
+	struct msg_pe_run runs[MSG_MAX_PE_RUNS]; /* ascending; their `way` is below n_ways */
 };
+
+/* Whether runs ascend in a world of n_pes PEs, and name ways that there are. */
+bool session_pe_runs_fit(const struct msg_pe_run *runs, unsigned int n_runs, unsigned int n_ways, uint32_t n_pes);
 
 struct request;
 

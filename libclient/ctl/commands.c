@@ -69,7 +69,7 @@ static void live_qps(struct shmd_client *client, args_offer_fn *offer, void *arg
 
 /* ---- words */
 
-static const char *const list_choices[] = {"sessions", "qps", "mrs", "pes", "nics", NULL};
+static const char *const list_choices[] = {"sessions", "qps", "mrs", "pes", "paths", "nics", NULL};
 static const char *const stats_choices[] = {"nics", "sessions", "qps", NULL};
 static const char *const port_choices[] = {"up", "down", NULL};
 
@@ -101,13 +101,13 @@ const struct args_command ctl_commands[] = {
 	{"status", "", "show the daemon, its NICs and its sessions",
 	 "Shows the daemon and its totals, then a table of NICs and one of sessions.\n",
 	 OPTION_BIT(OPTION_WATCH) | OPTION_BIT(OPTION_WIDE), 0, {NULL}, ctl_status},
-	{"list", "sessions|qps|mrs|pes|nics", "list sessions, QPs, memory regions, PEs or NICs",
+	{"list", "sessions|qps|mrs|pes|paths|nics", "list sessions, QPs, memory regions, PEs or NICs",
 	 "sessions are the processes that use the daemon, qps their queue pairs, mrs their\n"
-	 "memory regions, and pes what they are in worlds of the runtime, with the paths\n"
-	 "to other PEs; nics are the ports of the daemon's NICs. A user sees own sessions\n"
-	 "only, and how many others are hidden; root and the daemon's user see all. In the\n"
-	 "column ACCESS of mrs, lw is local write, rw remote write, rr remote read and ra\n"
-	 "remote atomic.\n",
+	 "memory regions, and pes what they are in worlds of the runtime; paths are how\n"
+	 "each PE reaches the others, by which NIC and why; nics are the ports of the\n"
+	 "daemon's NICs. A user sees own sessions only, and how many others are hidden;\n"
+	 "root and the daemon's user see all. In the column ACCESS of mrs, lw is local\n"
+	 "write, rw remote write, rr remote read and ra remote atomic.\n",
 	 OPTION_BIT(OPTION_WATCH) | OPTION_BIT(OPTION_WIDE), 1, {&list_word}, ctl_list},
 	{"stats", "[nics|sessions|qps] [--all]", "show rates of nics, sessions or qps, busiest first",
 	 "Reads the counters twice, one second apart, and shows the rates in between; with\n"

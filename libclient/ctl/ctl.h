@@ -75,7 +75,7 @@ int ctl_find_session(struct ctl *ctl, uint64_t session, struct shmd_session_item
 
 /* Adds the daemon's items of one kind to an open array. */
 typedef int ctl_json_items(struct shmd_client *client, struct json *json);
-ctl_json_items ctl_json_sessions, ctl_json_qps, ctl_json_mrs, ctl_json_pes, ctl_json_nics, ctl_json_undriven;
+ctl_json_items ctl_json_sessions, ctl_json_qps, ctl_json_mrs, ctl_json_pes, ctl_json_paths, ctl_json_nics, ctl_json_undriven;
 /* One of these lists under `key` in an open JSON object: alone, and in `status`. */
 int ctl_json_list(struct shmd_client *client, struct json *json, const char *key, ctl_json_items *items);
 void ctl_json_counters(struct json *json, const char *key, const struct shmd_counters *counters);
@@ -84,6 +84,7 @@ int ctl_table_sessions(struct ctl *ctl);
 int ctl_table_qps(struct ctl *ctl);
 int ctl_table_mrs(struct ctl *ctl);
 int ctl_table_pes(struct ctl *ctl);
+int ctl_table_paths(struct ctl *ctl);
 int ctl_table_nics(struct ctl *ctl);
 /* Contexts in advance, behind an empty line; nothing if no NIC makes any. */
 int ctl_table_warm(struct ctl *ctl);

@@ -14,6 +14,7 @@ static const struct list {
 	{"qps", ctl_table_qps, ctl_json_qps, false},
 	{"mrs", ctl_table_mrs, ctl_json_mrs, false},
 	{"pes", ctl_table_pes, ctl_json_pes, false},
+	{"paths", ctl_table_paths, ctl_json_paths, false},
 	{"nics", ctl_table_nics, ctl_json_nics, true},
 };
 

@@ -86,6 +86,16 @@ struct shmd_pe_item {
 	uint32_t n_mapped, n_rc, n_dc; /* other PEs by path */
 	char reason[96]; /* why some are not mapped; or empty */
 };
+
+/* PEs in a row that a PE reaches in one way, as it reported. */
+struct shmd_path_item {
+	uint64_t session, world;
+	uint32_t pe, n_pes; /* the one that reported */
+	uint32_t first, last; /* it may be among them */
+	enum shmd_pe_path path;
+	char nic[64]; /* by which requests go; empty: none */
+	char reason[96]; /* why the path is no better one; or empty */
+};
 /* Contexts that the daemon makes in advance for new sessions. All but the first two count from its start. */
 struct shmd_nic_warm {
 	uint32_t n_wanted; /* to be kept ready; 0: none are made */
@@ -117,6 +127,8 @@ SHMD_EXPORT int shmd_admin_mrs(struct shmd_client *client,
 			       int (*fn)(void *arg, const struct shmd_mr_item *item), void *arg);
 SHMD_EXPORT int shmd_admin_pes(struct shmd_client *client,
 			       int (*fn)(void *arg, const struct shmd_pe_item *item), void *arg);
+SHMD_EXPORT int shmd_admin_paths(struct shmd_client *client,
+				 int (*fn)(void *arg, const struct shmd_path_item *item), void *arg);
 SHMD_EXPORT int shmd_admin_nics(struct shmd_client *client,
 				int (*fn)(void *arg, const struct shmd_nic_item *item), void *arg);
 

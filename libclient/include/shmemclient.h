@@ -116,6 +116,20 @@ SHMD_EXPORT int shmd_client_limits(const struct shmd_client *client, struct shmd
 /* "shmemd 0.1.0", as it was when the client was opened; valid until close; never NULL. Never blocks. */
 SHMD_EXPORT const char *shmd_client_daemon(const struct shmd_client *client);
 /*
+ * shmd_request_limit_set - the time limit of this thread's requests to a client
+ *
+ * Until the thread sets another, its requests to limit.client have at most limit.timeout_nsec, and QPs that it creates that time limit for
+ * posting, instead of the client's own. A thread has one limit; client NULL: none, as at its start. For code that shares a client with
+ * callers of other time limits. Never blocks.
+ *
+ * Returns	the limit before, which a caller sets again when it is done
+ */
+struct shmd_request_limit {
+	const struct shmd_client *client;
+	uint64_t timeout_nsec;
+};
+SHMD_EXPORT struct shmd_request_limit shmd_request_limit_set(struct shmd_request_limit limit);
+/*
  * shmd_client_health - enum shmd_health of the session and of its NICs
  *
  * SHMD_HEALTH_OK: the session lives, and none of its NICs is lost or has its port down. The session's own word comes first, then
@@ -688,6 +702,21 @@ SHMD_EXPORT int shmd_fetch(struct shmd_client *client, const struct shmd_world_k
 			   uint32_t slot, void *data, size_t *bytes, int *ret_fd, uint64_t timeout_nsec);
 
 /* The caller as a PE of a world. */
+/* How a PE reaches others. */
+enum shmd_pe_path {
+	SHMD_PE_PATH_MAPPED = 1,
+	SHMD_PE_PATH_RC = 2,
+	SHMD_PE_PATH_DC = 3,
+	SHMD_PE_PATH_NONE = 4,
+	SHMD_PE_PATH_MORE = 5, /* several, for which the report had no room */
+};
+/* PEs with numbers in a row that are reached in one way; the reporting one may be among them. */
+struct shmd_pe_run {
+	uint32_t first, last;
+	enum shmd_pe_path path;
+	const char *nic; /* by which requests go; NULL: none */
+	const char *reason; /* why the path is no better one, cut to 95 bytes; NULL: none */
+};
 struct shmd_pe_report {
 	uint64_t world; /* any number by which lists tell worlds apart, the same on all its PEs; not the secret */
 	uint32_t pe, n_pes;
@@ -695,14 +724,17 @@ struct shmd_pe_report {
 	uint64_t heap_bytes;
 	uint32_t n_mapped, n_rc, n_dc; /* other PEs, by path */
 	const char *reason; /* why some are not mapped, cut to 95 bytes; NULL: all are */
+	const struct shmd_pe_run *runs; /* ascending, without overlap; NULL: none */
+	unsigned int n_runs;
 };
 /*
  * shmd_pe_report, shmd_pe_retract - for `shmemctl list pes`: what this process is in a world
  *
  * The daemon lists it and does nothing else with it. The runtime of <shmd.h> reports its own worlds. A report replaces the one of the
- * same world and PE, and lives until shmd_pe_retract() or the end of this session.
+ * same world and PE, and lives until shmd_pe_retract() or the end of this session. 32 runs with 8 different ways have room; behind the
+ * last that has, one with SHMD_PE_PATH_MORE stands for the rest.
  *
- * Errors	-EINVAL numbers that do not fit n_pes; -EDQUOT this session has 64 reports; -ENOSYS an older daemon; retract: -ENOENT there
+ * Errors	-EINVAL numbers that do not fit n_pes, or runs out of order; -EDQUOT this session has 64 reports; -ENOSYS an older daemon; retract: -ENOENT there
  *		is none
  */
 SHMD_EXPORT int shmd_pe_report(struct shmd_client *client, const struct shmd_pe_report *report);

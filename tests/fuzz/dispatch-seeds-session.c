@@ -101,6 +101,44 @@ static void reporting(void)
 	}
 }
 
+/* A PE that reaches the others in two ways; i counts on from reports that fit to those that do not. */
+static void report_paths(unsigned int i)
+{
+	struct msg msg;
+
+	msg_init(&msg, MSG_PE_REPORT_REQ, 0);
+	msg.pe_report_req = (struct msg_pe_report_req){.world = 1, .n_pes = 8, .n_ways = 2, .n_runs = 3};
+	msg.pe_report_req.ways[0] = (struct msg_pe_way){.path = MSG_PE_PATH_MAPPED};
+	msg.pe_report_req.ways[1] = (struct msg_pe_way){.path = MSG_PE_PATH_DC, .nic = "fake0", .reason = "another user"};
+	msg.pe_report_req.runs[0] = (struct msg_pe_run){.last = 1};
+	msg.pe_report_req.runs[1] = (struct msg_pe_run){.first = 2, .last = 5 + i % 2, .way = 1 + i / 2};
+	msg.pe_report_req.runs[2] = (struct msg_pe_run){.first = 6, .last = 7 + i / 2};
+	seed_say(0, &msg, 0);
+}
+
+static void list_paths(unsigned int client, uint64_t cursor)
+{
+	struct msg msg;
+
+	msg_init(&msg, MSG_LIST_REQ, 0);
+	msg.list_req.what = MSG_LIST_PATHS;
+	msg.list_req.cursor = cursor;
+	seed_say(client, &msg, 0);
+}
+
+static void reporting_paths(void)
+{
+	seed_hello(0, MSG_ROLE_CLIENT);
+	seed_hello(1, MSG_ROLE_CONTROL);
+	for (unsigned int i = 0; i < 4; i++) {
+		report_paths(i);
+		list_paths(1, 0);
+	}
+	/* In the middle of a report of session 1, and behind all. */
+	list_paths(1, UINT64_C(1) << (20 + 12) | 2);
+	list_paths(1, UINT64_MAX);
+}
+
 /* A client that publishes its own socket. */
 static void own_socket(void)
 {
@@ -133,6 +171,7 @@ const struct dispatch_seed dispatch_session_seeds[] = {
 	{"life", life},
 	{"publishing", publishing},
 	{"reporting", reporting},
+	{"reporting-paths", reporting_paths},
 	{"own-socket", own_socket},
 	{"early", early},
 	{"never-reads", never_reads},

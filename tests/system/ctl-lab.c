@@ -181,7 +181,7 @@ char *ctl_masked(const char *json, const char *const *keys)
 
 char *ctl_lists(const char *const *keys)
 {
-	static const char *const whats[] = {"sessions", "qps", "mrs", "pes", "nics"};
+	static const char *const whats[] = {"sessions", "qps", "mrs", "pes", "paths", "nics"};
 	char *all = calloc(sizeof(whats) / sizeof(whats[0]), sizeof(ctl_text)), *masked;
 
 	ASSERT(all);

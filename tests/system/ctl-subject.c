@@ -56,8 +56,10 @@ void subject_open(struct subject *subject, const char *socket)
 	struct shmd_queues_attr busy = {
 		.n_qps = 2, .sq_wqebbs = 16, .rq_wqes = 8, .cq_mode = SHMD_CQ_MODE_ORDINARY};
 	struct shmd_queues_attr failed = {.n_qps = 2, .sq_wqebbs = 16};
+	const struct shmd_pe_run runs[] = {{.path = SHMD_PE_PATH_MAPPED},
+					   {.first = 2, .last = 2, .path = SHMD_PE_PATH_RC, .nic = "soft0", .reason = "another user"}};
 	const struct shmd_pe_report report = {.world = 29, .pe = 1, .n_pes = 3, .heap_bytes = 4096, .n_mapped = 1, .n_rc = 1,
-					      .reason = "another user"};
+					      .reason = "another user", .runs = runs, .n_runs = 2};
 	struct fixture_daemon daemon = {0};
 
 	snprintf(daemon.socket, sizeof(daemon.socket), "%s", socket);

@@ -282,6 +282,16 @@ static int admin_pes(struct health_host_call *call)
 	return shmd_admin_pes(call->side.client, on_pe, NULL);
 }
 
+static int on_path(void *arg, const struct shmd_path_item *item)
+{
+	return 0;
+}
+
+static int admin_paths(struct health_host_call *call)
+{
+	return shmd_admin_paths(call->side.client, on_path, NULL);
+}
+
 static int on_nic(void *arg, const struct shmd_nic_item *item)
 {
 	return 0;
@@ -433,6 +443,7 @@ const struct health_host_wait health_host_waits[] = {
 	{"shmd_admin_qps", HEALTH_REQUEST, admin_qps},
 	{"shmd_admin_mrs", HEALTH_REQUEST, admin_mrs},
 	{"shmd_admin_pes", HEALTH_REQUEST, admin_pes},
+	{"shmd_admin_paths", HEALTH_REQUEST, admin_paths},
 	{"shmd_admin_nics", HEALTH_REQUEST, admin_nics},
 	{"shmd_admin_undriven", HEALTH_REQUEST, admin_undriven},
 	{"shmd_admin_kill", HEALTH_REQUEST, admin_kill},

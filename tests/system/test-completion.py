@@ -116,7 +116,7 @@ def bash_static(lab, cases):
         problems += differ(lab.bash(command, '-'), options_of(lab, command))
     cases.add('options_of_each_command_are_offered', problems)
     cases.add('an_option_is_offered_once', differ(lab.bash('list', '--json', '--j'), []))
-    cases.add('kinds_of_lists_are_offered', differ(lab.bash('list', ''), ['sessions', 'qps', 'mrs', 'pes', 'nics']) +
+    cases.add('kinds_of_lists_are_offered', differ(lab.bash('list', ''), ['sessions', 'qps', 'mrs', 'pes', 'paths', 'nics']) +
               differ(lab.bash('stats', 'n'), ['nics']) + differ(lab.bash('port', 'soft0', ''), ['up', 'down']))
     cases.add('words_come_after_options', differ(lab.bash('--json', '--watch', '2', 'list', 'q'), ['qps']) +
               differ(lab.bash('--watch', 'list', 'q'), ['qps']))

@@ -494,7 +494,7 @@ static const char *const never_wait_host[] = {
 	"shmd_health_text", "shmd_info_build", "shmd_info_setting", "shmd_info_warning", "shmd_mem_addr", "shmd_mem_adopt", "shmd_mem_alloc", "shmd_mem_bytes", "shmd_mem_fd",
 	"shmd_mem_free", "shmd_mr_info", "shmd_mr_lkey", "shmd_mr_lkey_be", "shmd_mr_rkey", "shmd_mr_rkey_be", "shmd_nic_close",
 	"shmd_nic_health", "shmd_nic_info", "shmd_queues_addr", "shmd_queues_count", "shmd_queues_dev_qp", "shmd_queues_dev_state",
-	"shmd_queues_recv_cq", "shmd_syndrome_text", "shmd_version",
+	"shmd_queues_recv_cq", "shmd_request_limit_set", "shmd_syndrome_text", "shmd_version",
 };
 
 /* They wait in the requests of shmd_mr_reg() and shmd_mr_dereg() alone, which have rows; memory of GPUs is not for soft NICs. */

@@ -261,14 +261,14 @@ static void __attribute__((noreturn)) stranger(struct isolation *s)
 	msg_init(&req, MSG_PUBLISH_REQ, 0);
 	memcpy(req.publish_req.key.world, s->board->world, 16);
 	raw_expect(&raw, &req, NULL, 0, MSG_OK_REP, &rep);
-	for (int what = MSG_LIST_SESSIONS; what <= MSG_LIST_PES; what++) {
+	for (int what = MSG_LIST_SESSIONS; what <= MSG_LIST_PATHS; what++) {
 		if (what == MSG_LIST_NICS)
 			continue;
 		msg_init(&req, MSG_LIST_REQ, 0);
 		req.list_req.what = (enum msg_list_what)what;
 		raw_expect(&raw, &req, NULL, 0, MSG_LIST_REP, &rep);
 		ASSERT_EQ(rep.list_rep.n_sessions, what == MSG_LIST_SESSIONS);
-		ASSERT_EQ(rep.list_rep.n_qps + rep.list_rep.n_mrs + rep.list_rep.n_pes, 0);
+		ASSERT_EQ(rep.list_rep.n_qps + rep.list_rep.n_mrs + rep.list_rep.n_pes + rep.list_rep.n_paths, 0);
 		msg_deinit(&rep);
 	}
 	raw_close(&raw);

@@ -127,7 +127,7 @@ def main():
             'status': [run(shmemctl, 'status')],
             'dump-queue': [run(shmemctl, 'dump-queue', qpn, '--all') for qpn in (busy, receiver, failed)],
         }
-        outputs |= {f'list {what}': [run(shmemctl, 'list', what)] for what in ('sessions', 'qps', 'mrs', 'pes', 'nics')}
+        outputs |= {f'list {what}': [run(shmemctl, 'list', what)] for what in ('sessions', 'qps', 'mrs', 'pes', 'paths', 'nics')}
         outputs['metrics'] = [run(shmemctl, 'metrics')]
         outputs['topology'] = [run(shmemctl, 'topology', '--from', machine, '--why', '0')]
         outputs['doctor'] = [run(shmemctl, 'doctor', statuses=(0, 1))]

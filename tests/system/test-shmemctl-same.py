@@ -101,7 +101,7 @@ def collect(shmemctl, program):
         qps = wait_for(lambda: (qps := run(shmemctl, 'list', 'qps')['qps']) and sum(qp['first_error'] != 0 for qp in qps) == 2 and qps,
                        'two QPs with an error')
         names = [f'{qp["nic"]}/{qp["qpn"]:#x}' for qp in qps]
-        answers = {f'list {what}': run(shmemctl, 'list', what) for what in ('sessions', 'qps', 'mrs', 'pes', 'nics')}
+        answers = {f'list {what}': run(shmemctl, 'list', what) for what in ('sessions', 'qps', 'mrs', 'pes', 'paths', 'nics')}
         answers['status'] = run(shmemctl, 'status')
         answers['stats qps'] = run(shmemctl, 'stats', 'qps', '--all')
         for who, name in zip(('failed', 'its peer', 'busy', 'receiver'), names):
@@ -116,7 +116,7 @@ def collect(shmemctl, program):
         answers['port'] = words_of(shmemctl, 'port', nic, 'up')
         answers['drain'] = [run(shmemctl, 'drain', '--grace', '0'), run(shmemctl, 'drain', '--off')]
     wait_for(lambda: not run(shmemctl, 'list', 'sessions')['sessions'], 'the end of all sessions')
-    answers |= {f'empty list {what}': run(shmemctl, 'list', what) for what in ('sessions', 'qps', 'mrs', 'pes')}
+    answers |= {f'empty list {what}': run(shmemctl, 'list', what) for what in ('sessions', 'qps', 'mrs', 'pes', 'paths')}
     json.dump(answers, sys.stdout)
 
 

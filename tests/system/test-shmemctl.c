@@ -26,10 +26,10 @@ TEST(wrong_usage_has_its_own_messages)
 	ASSERT_EQ(CTL("xyz"), 2);
 	ASSERT_STREQ(ctl_text, "shmemctl: unknown command xyz; see shmemctl --help\n");
 	ASSERT_EQ(CTL("list"), 2);
-	ASSERT_STREQ(ctl_text, "shmemctl: list needs WHAT: sessions, qps, mrs, pes or nics; see shmemctl list --help\n");
+	ASSERT_STREQ(ctl_text, "shmemctl: list needs WHAT: sessions, qps, mrs, pes, paths or nics; see shmemctl list --help\n");
 	ASSERT_EQ(CTL("list", "cqs"), 2);
 	ASSERT_STREQ(ctl_text,
-		     "shmemctl: list: WHAT must be sessions, qps, mrs, pes or nics, not cqs; see shmemctl list --help\n");
+		     "shmemctl: list: WHAT must be sessions, qps, mrs, pes, paths or nics, not cqs; see shmemctl list --help\n");
 	ASSERT_EQ(CTL("status", "now"), 2);
 	ASSERT_EQ(CTL("port", "soft0", "sideways"), 2);
 	ASSERT_STREQ(ctl_text, "shmemctl: port: STATE must be up or down, not sideways; see shmemctl port --help\n");
@@ -165,7 +165,7 @@ TEST(help_is_there_for_each_command)
 	ASSERT_EQ(strncmp(ctl_text, "Usage: shmemctl [OPTION...] drain [--grace SECONDS] | --off\n", 60), 0);
 	ctl_assert_lacks("--watch");
 	ASSERT_EQ(CTL("--help", "list"), 0);
-	ASSERT_HAS("Usage: shmemctl [OPTION...] list sessions|qps|mrs|pes|nics\n", "--watch [SECONDS]");
+	ASSERT_HAS("Usage: shmemctl [OPTION...] list sessions|qps|mrs|pes|paths|nics\n", "--watch [SECONDS]");
 }
 
 TEST(output_that_cannot_be_written_is_a_failure)
@@ -230,7 +230,7 @@ static size_t widest(void)
 
 TEST(tables_fit_120_columns_and_say_what_is_left_out)
 {
-	static const char *const lists[] = {"sessions", "qps", "mrs", "pes", "nics"};
+	static const char *const lists[] = {"sessions", "qps", "mrs", "pes", "paths", "nics"};
 	struct shmd_queues_attr attr = {.n_qps = 2};
 	struct fixture_daemon daemon;
 	struct lab_side side;

@@ -5,13 +5,17 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <shmd/dev/pe.h>
 #include <shmemclient-admin.h>
 
+#include "libclient/runtime/bootstrap/bootstrap.h"
+#include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 #include "tests/system/client-lab.h"
 #include "tests/system/world-lab.h"
@@ -327,5 +331,76 @@ TEST_TIMEOUT(a_context_without_room_for_its_queues_fails_and_leaves_nothing, 120
 	/* Each PE has an RC QP and a DCT. */
 	fixture_daemon_start(&daemon, "--max-qps=7", NULL);
 	world_lab_run(&daemon, 2, lacks_room, (void *)(uintptr_t)&rc);
+	fixture_daemon_stop(&daemon);
+}
+
+/* ---- time limits */
+
+#define SHORT_NSEC NSEC_PER_SEC
+
+struct limits {
+	struct shmd_uid uids[2];
+	uint64_t nsec[2]; /* of the worlds, in the order in which they start */
+};
+
+static void *wakes_the_daemon(void *arg)
+{
+	const struct world_lab *lab = arg;
+
+	usleep(2 * SHORT_NSEC / NSEC_PER_USEC);
+	ASSERT_OK(kill(lab->daemon->pid, SIGCONT));
+	return NULL;
+}
+
+/* The world with the short limit fails soon, the other one waits until the daemon answers again. */
+static void make_while_the_daemon_hangs(const struct world_lab *lab, struct shmd_world *hasty, struct shmd_world *patient)
+{
+	struct shmd_ctx *ctx;
+	pthread_t thread;
+	uint64_t begin;
+
+	ASSERT_OK(kill(lab->daemon->pid, SIGSTOP));
+	begin = nsec_now();
+	ASSERT_ERR(shmd_ctx_create(shmd_team_world(hasty), NULL, &ctx), ETIMEDOUT);
+	ASSERT_GE(nsec_now() - begin, SHORT_NSEC);
+	ASSERT_LT(nsec_now() - begin, test_patience_nsec());
+	ASSERT_EQ(pthread_create(&thread, NULL, wakes_the_daemon, (void *)(uintptr_t)lab), 0);
+	world_lab_must(shmd_ctx_create(shmd_team_world(patient), NULL, &ctx), "a context of the patient world");
+	ASSERT_EQ(pthread_join(thread, NULL), 0);
+}
+
+static int has_two_limits(const struct world_lab *lab, int pe, void *arg)
+{
+	const struct limits *limits = arg;
+	struct shmd_world *worlds[2];
+
+	for (unsigned int i = 0; i < 2; i++) {
+		struct world_lab mine = *lab;
+
+		mine.uid = limits->uids[i];
+		mine.attr.timeout_nsec = limits->nsec[i];
+		worlds[i] = open_on_queues(&mine, pe, &rc);
+	}
+	if (pe == 0)
+		make_while_the_daemon_hangs(lab, worlds[limits->nsec[0] != SHORT_NSEC], worlds[limits->nsec[0] == SHORT_NSEC]);
+	world_lab_close(worlds[limits->nsec[0] == SHORT_NSEC]);
+	world_lab_close(worlds[limits->nsec[0] != SHORT_NSEC]);
+	return 0;
+}
+
+TEST_TIMEOUT(each_world_of_a_process_has_its_own_limit_for_requests, 240)
+{
+	const struct bootstrap_attr how = {.unbound = true, .interface = "=lo"};
+	const uint64_t long_nsec = 2 * test_patience_nsec();
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct limits limits = {.nsec = {i ? long_nsec : SHORT_NSEC, i ? SHORT_NSEC : long_nsec}};
+
+		for (unsigned int k = 0; k < 2; k++)
+			world_lab_must(bootstrap_uid_make(&how, &limits.uids[k]), "uid");
+		world_lab_run(&daemon, 2, has_two_limits, &limits);
+	}
 	fixture_daemon_stop(&daemon);
 }

@@ -2,6 +2,7 @@
 /* Worlds whose PEs reach each other by queues of soft NICs: RC, DC, some mapped and some not. */
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -195,6 +196,34 @@ static int take_item(void *arg, const struct shmd_pe_item *item)
 	return 0;
 }
 
+/* By PE and its peer. */
+static int take_path(void *arg, const struct shmd_path_item *item)
+{
+	struct shmd_path_item (*paths)[8] = arg;
+
+	for (uint32_t i = item->first; i <= item->last; i++)
+		paths[item->pe][i] = *item;
+	return 0;
+}
+
+static void list_paths(const struct world_lab *lab, struct shmd_path_item paths[8][8])
+{
+	struct shmd_client_attr attr = {.socket_path = lab->daemon->socket, .role = SHMD_ROLE_CONTROL};
+	struct shmd_client *control;
+
+	memset(paths, 0, 64 * sizeof(paths[0][0]));
+	world_lab_must(shmd_client_open(&attr, &control), "control");
+	world_lab_must(shmd_admin_paths(control, take_path, paths), "list");
+	shmd_client_close(control);
+}
+
+static void check_path(const struct shmd_path_item *item, bool is_mapped, bool is_rc)
+{
+	ASSERT_EQ(item->path, is_mapped ? SHMD_PE_PATH_MAPPED : is_rc ? SHMD_PE_PATH_RC : SHMD_PE_PATH_DC);
+	ASSERT_EQ(item->nic[0] != 0, !is_mapped);
+	ASSERT_STREQ(item->reason, is_mapped ? "" : "a setting forbids mapped memory");
+}
+
 static void list_pes(const struct world_lab *lab, struct listed *ret)
 {
 	struct shmd_client_attr attr = {.socket_path = lab->daemon->socket, .role = SHMD_ROLE_CONTROL};
@@ -209,18 +238,25 @@ static void list_pes(const struct world_lab *lab, struct listed *ret)
 static void check_list(const struct world_lab *lab, const struct shmd_world *world, const struct wish *wish)
 {
 	struct shmd_world_info info;
+	static struct shmd_path_item paths[8][8];
 	struct shmd_pe_info pe;
 	struct listed listed;
 
 	world_lab_must(shmd_world_info(world, &info), "info");
+	list_paths(lab, paths);
 	list_pes(lab, &listed);
 	ASSERT_EQ(listed.n, (unsigned int)lab->n);
 	for (int i = 0; i < lab->n; i++) {
 		const struct shmd_pe_item *item = &listed.items[i];
 		uint32_t n_mapped = 0, n_queue;
 
-		for (int peer = 0; peer < lab->n; peer++)
-			n_mapped += peer != i && (wish->paths(i) & wish->paths(peer) & SHMD_ALLOW_MAPPED);
+		for (int peer = 0; peer < lab->n; peer++) {
+			bool is_mapped = wish->paths(i) & wish->paths(peer) & SHMD_ALLOW_MAPPED;
+
+			n_mapped += peer != i && is_mapped;
+			if (peer != i)
+				check_path(&paths[i][peer], is_mapped, strcmp(wish->rc_peers, "0") != 0);
+		}
 		n_queue = (uint32_t)lab->n - 1 - n_mapped;
 		ASSERT_EQ(item->world, listed.items[0].world);
 		ASSERT_EQ(item->n_pes, (uint32_t)lab->n);
@@ -271,6 +307,61 @@ static uint32_t all_paths(int pe)
 {
 	(void)pe;
 	return SHMD_ALLOW_MAPPED | SHMD_ALLOW_QUEUE;
+}
+
+#define N_RUNS 60u
+
+static int count_run(void *arg, const struct shmd_path_item *item)
+{
+	struct shmd_path_item **next = arg;
+
+	*(*next)++ = *item;
+	return 0;
+}
+
+/* Runs of one PE, each by another NIC if `by_nic`. Returns how many the daemon lists. */
+static unsigned int report_many(struct shmd_client *client, unsigned int n, bool by_nic, struct shmd_path_item *items)
+{
+	char nics[N_RUNS][16];
+	struct shmd_pe_run runs[N_RUNS];
+	const struct shmd_pe_report report = {.world = 7, .pe = 1, .n_pes = N_RUNS, .runs = runs, .n_runs = n};
+	struct shmd_path_item *next = items;
+
+	for (unsigned int i = 0; i < n; i++) {
+		snprintf(nics[i], sizeof(nics[i]), "nic%u", by_nic ? i : i % 2);
+		runs[i] = (struct shmd_pe_run){.first = i, .last = i, .path = SHMD_PE_PATH_RC, .nic = nics[i]};
+	}
+	ASSERT_OK(shmd_pe_report(client, &report));
+	ASSERT_OK(shmd_admin_paths(client, count_run, &next));
+	for (unsigned int i = 0; i < (unsigned int)(next - items); i++)
+		ASSERT_EQ(items[i].first, i);
+	ASSERT_EQ(next[-1].last, n - 1);
+	return (unsigned int)(next - items);
+}
+
+TEST_TIMEOUT(paths_for_which_a_report_has_no_room_are_listed_as_several, 120)
+{
+	struct shmd_path_item items[N_RUNS];
+	struct shmd_client_attr attr = {0};
+	struct fixture_daemon daemon;
+	struct shmd_client *client;
+
+	fixture_daemon_start(&daemon, NULL);
+	attr.socket_path = daemon.socket;
+	ASSERT_OK(shmd_client_open(&attr, &client));
+	ASSERT_EQ(report_many(client, 32, false, items), 32);
+	ASSERT_EQ(items[31].path, SHMD_PE_PATH_RC);
+	ASSERT_EQ(report_many(client, 33, false, items), 32);
+	ASSERT_EQ(items[31].path, SHMD_PE_PATH_MORE);
+	ASSERT(items[31].reason[0]);
+	ASSERT_EQ(report_many(client, N_RUNS, false, items), 32);
+	ASSERT_EQ(report_many(client, 8, true, items), 8);
+	ASSERT_EQ(items[7].path, SHMD_PE_PATH_RC);
+	ASSERT_EQ(report_many(client, 9, true, items), 8);
+	ASSERT_EQ(items[6].path, SHMD_PE_PATH_RC);
+	ASSERT_EQ(items[7].path, SHMD_PE_PATH_MORE);
+	shmd_client_close(client);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST_TIMEOUT(shmemd_lists_pes_with_their_paths_and_heap_until_they_end, 240)

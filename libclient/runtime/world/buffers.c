@@ -195,6 +195,7 @@ static void find_pages(struct buffer *buffer)
 
 static int add(struct shmd_world *world, struct buffer *buffer)
 {
+	WORLD_REQUESTS(world);
 	struct world_buffers *all = world->buffers;
 	size_t at = place_of(all, buffer->addr);
 	int r = check_others(all, buffer);
@@ -252,6 +253,7 @@ static int let_go(struct shmd_world *world)
 
 static int take_away(struct shmd_world *world, uint64_t addr)
 {
+	WORLD_REQUESTS(world);
 	struct world_buffers *all = world->buffers;
 	size_t at = place_of(all, addr);
 	uint64_t former = world->dev->buffers_addr;

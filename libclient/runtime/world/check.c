@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "libclient/runtime/world/process.h"
+#include "libclient/runtime/world/session.h"
 #include "libclient/runtime/world/world.h"
 
 int world_check(const struct shmd_world *world)
@@ -33,4 +34,18 @@ int world_blame(const struct shmd_world *world, int error)
 	return shmd_error_set(-EHOSTDOWN, "%s has ended%s",
 			      pe_text(world->hellos, (int)__atomic_load_n(&world->dev->first_gone, __ATOMIC_RELAXED), text),
 			      n_gone > 1 ? ", and others have" : "");
+}
+
+struct shmd_request_limit world_requests_begin(const struct shmd_world *world)
+{
+	struct shmd_request_limit limit = {0};
+
+	if (world->session)
+		limit = (struct shmd_request_limit){session_client(world->session), world->dev->timeout_nsec};
+	return shmd_request_limit_set(limit);
+}
+
+void world_requests_end(struct shmd_request_limit *former)
+{
+	(void)shmd_request_limit_set(*former);
 }

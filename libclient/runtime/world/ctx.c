@@ -22,6 +22,7 @@ _Static_assert(SHMD_CTX_PRIVATE == 1 && SHMD_CTX_SERIALIZED == 2, "the flags tha
 
 static void ctx_free(struct shmd_ctx *ctx)
 {
+	WORLD_REQUESTS(ctx->world);
 	world_queues_detach(ctx);
 	free(ctx);
 }
@@ -29,6 +30,7 @@ static void ctx_free(struct shmd_ctx *ctx)
 static int ctx_new(struct shmd_team *team, const struct shmd_ctx_attr *attr, uint32_t id, struct shmd_ctx **ret_ctx)
 {
 	struct shmd_world *world = team->world;
+	WORLD_REQUESTS(world);
 	struct shmd_ctx *ctx = NULL;
 	void *memory;
 	int r;

@@ -177,6 +177,7 @@ static int try(struct job *job)
 
 static int grow(struct job *job)
 {
+	WORLD_REQUESTS(job->world);
 	struct heap_request request = request_of(job);
 	uint64_t bytes;
 	int r;

@@ -156,6 +156,7 @@ static int mend_own(struct shmd_world *world)
 
 int world_queues_mend(struct shmd_world *world)
 {
+	WORLD_REQUESTS(world);
 	struct world_queues *queues = world->queues;
 	int r;
 

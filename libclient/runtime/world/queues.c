@@ -247,6 +247,11 @@ bool world_queues_are_dc(const struct shmd_world *world)
 	return world->queues && world->queues->is_dc;
 }
 
+bool world_queues_reach_by_dc(const struct shmd_world *world, int pe)
+{
+	return world->queues && world->queues->ways[pe].peer_addr;
+}
+
 void world_queues_close(struct shmd_world *world)
 {
 	struct world_queues *queues = world->queues;

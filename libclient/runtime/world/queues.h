@@ -31,6 +31,7 @@ void world_queues_deregister(struct shmd_world *world, uint32_t chunk);
 void world_queues_set_rkeys(struct shmd_world *world, uint32_t chunk);
 
 bool world_queues_are_dc(const struct shmd_world *world); /* false without queues */
+bool world_queues_reach_by_dc(const struct shmd_world *world, int pe); /* false without a way to it */
 
 /* Memory of the program, for requests of this PE alone. */
 int world_queues_reg_buffer(struct shmd_world *world, const struct shmd_mr_attr *attr, struct shmd_mr **ret_mr);

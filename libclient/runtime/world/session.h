@@ -19,8 +19,8 @@
 struct session;
 
 /*
- * path "": the library's default. timeout_nsec: of each request to the daemon, if this call opens the session. -EINVAL: another world of
- * this process uses another daemon.
+ * path "": the library's default. timeout_nsec: of the requests that open the session, if this call does. -EINVAL: another world of this
+ * process uses another daemon.
  */
 int session_get(const char *path, uint64_t timeout_nsec, struct session **ret_session);
 void session_put(struct session *session); /* NULL is allowed */

@@ -122,6 +122,7 @@ static uint32_t n_needed(const struct shmd_world *world)
 
 static int make_parts(struct shmd_world *world)
 {
+	WORLD_REQUESTS(world);
 	int r = world_agree(world, choose_paths(world));
 
 	if (!r)
@@ -165,6 +166,15 @@ int shmd_world_start(struct shmd_world *world)
 	return r;
 }
 
+static int choose_hot(struct shmd_world *world, const int *pes, int n)
+{
+	WORLD_REQUESTS(world);
+	int r = world_hot_choose(world, pes, n);
+
+	world_report(world);
+	return r;
+}
+
 int shmd_world_hot_peers(struct shmd_world *world, const int *pes, int n)
 {
 	int r = shmd_world_start(world);
@@ -172,8 +182,7 @@ int shmd_world_hot_peers(struct shmd_world *world, const int *pes, int n)
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&world->lock);
-	r = world_hot_choose(world, pes, n);
-	world_report(world);
+	r = choose_hot(world, pes, n);
 	pthread_mutex_unlock(&world->lock);
 	return r;
 }
@@ -195,6 +204,7 @@ static void forget_paths(struct shmd_world *world)
 
 void world_stop(struct shmd_world *world, bool is_ours)
 {
+	WORLD_REQUESTS(world);
 	__atomic_store_n(&world->is_started, 0, __ATOMIC_RELEASE);
 	if (is_ours)
 		world_retract(world);

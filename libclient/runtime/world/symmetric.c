@@ -204,6 +204,7 @@ static void keep(struct job *job)
 
 static int register_all(struct job *job)
 {
+	WORLD_REQUESTS(job->world);
 	struct shmd_world *world = job->world;
 	int r = meet(job);
 
@@ -272,6 +273,7 @@ static int agree_to_end(struct shmd_world *world, const struct symmetric *place)
 
 static int take_away(struct shmd_world *world, const void *ptr)
 {
+	WORLD_REQUESTS(world);
 	uint64_t base = world->pes[world->rank].heap_addr[SHMD_DEV_HEAP_HOST];
 	struct symmetric *place;
 	int r = ready(world);

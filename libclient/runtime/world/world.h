@@ -30,6 +30,7 @@
 #include "libclient/runtime/settings/settings.h"
 #include "libclient/runtime/world/card.h"
 #include "libclient/runtime/world/session.h"
+#include "proto/base/cleanup.h"
 
 #define WORLD_REASON_BYTES 128
 
@@ -96,6 +97,15 @@ int world_check_started(const struct shmd_world *world);
  * As shmd_world_open(), over a bootstrap that is open. Takes it over, on failure too. settings: as they hold for this world.
  */
 int world_open_on(struct shmd_bootstrap *bootstrap, const struct runtime_settings *settings, uint32_t allow, struct shmd_world **ret_world);
+
+/*
+ * Requests of this thread to the daemon have the world's time limit from here to the end of the block, not that of the world that opened
+ * the session. For each call that makes requests.
+ */
+#define WORLD_REQUESTS(world) _cleanup_(world_requests_end) __attribute__((unused)) struct shmd_request_limit former_limit = \
+	world_requests_begin(world)
+struct shmd_request_limit world_requests_begin(const struct shmd_world *world);
+void world_requests_end(struct shmd_request_limit *former);
 
 /* From now on `dev` shows PEs that end. */
 int world_watch(struct shmd_world *world);

@@ -96,6 +96,16 @@ static void fill_list(struct msg_list_rep *rep, const struct msg_list_req *req)
 		rep->pes[1] = (struct msg_pe_item){.session = 6, .uid = 1000, .pid = 4243, .command = "ring", .world = 0x00c0ffee12345678,
 						   .n_pes = 5, .heap_bytes = 64 << 20, .n_mapped = 4};
 		break;
+	case MSG_LIST_PATHS:
+		rep->paths = calloc(3, sizeof(*rep->paths));
+		rep->n_paths = 3;
+		rep->paths[0] = (struct msg_path_item){.session = 5, .world = 0x00c0ffee12345678, .pe = 1, .n_pes = 1024, .last = 7,
+						       .path = MSG_PE_PATH_MAPPED};
+		rep->paths[1] = (struct msg_path_item){.session = 5, .world = 0x00c0ffee12345678, .pe = 1, .n_pes = 1024, .first = 8,
+						       .last = 1023, .path = MSG_PE_PATH_DC, .nic = "soft0", .reason = "another user"};
+		rep->paths[2] = (struct msg_path_item){.session = 6, .world = 0x00c0ffee12345678, .n_pes = 1024, .first = 1, .last = 1,
+						       .path = MSG_PE_PATH_MORE};
+		break;
 	case MSG_LIST_NICS:
 		if (req->cursor == UNDRIVEN_PAGE) {
 			rep->undriven = calloc(1, sizeof(*rep->undriven));
@@ -256,6 +266,17 @@ TEST(json_of_mrs)
 		     "\"length_bytes\":4096,\"reason\":\"no dmabuf\"}],\"n_hidden_sessions\":3}\n");
 }
 
+TEST(json_of_paths)
+{
+	ASSERT_STREQ(printed("paths", true),
+		     "{\"schema_version\":1,\"paths\":[{\"world\":\"00c0ffee12345678\",\"pe\":1,\"n_pes\":1024,\"session\":5,\"first\":0,"
+		     "\"last\":7,\"path\":\"mapped\",\"nic\":\"\",\"reason\":\"\"},"
+		     "{\"world\":\"00c0ffee12345678\",\"pe\":1,\"n_pes\":1024,\"session\":5,\"first\":8,\"last\":1023,\"path\":\"DC\","
+		     "\"nic\":\"soft0\",\"reason\":\"another user\"},"
+		     "{\"world\":\"00c0ffee12345678\",\"pe\":0,\"n_pes\":1024,\"session\":6,\"first\":1,\"last\":1,\"path\":\"several\","
+		     "\"nic\":\"\",\"reason\":\"\"}],\"n_hidden_sessions\":3}\n");
+}
+
 TEST(json_of_pes)
 {
 	ASSERT_STREQ(printed("pes", true),
@@ -294,6 +315,7 @@ TEST(empty_lists_are_arrays_in_json_and_sentences_in_text)
 	ASSERT_STREQ(printed("qps", false), "no QPs\n");
 	ASSERT_STREQ(printed("mrs", false), "no memory regions\n");
 	ASSERT_STREQ(printed("pes", false), "no PEs\n");
+	ASSERT_STREQ(printed("paths", false), "no paths\n");
 	ASSERT_STREQ(printed("nics", false), "no NICs\nwarning: nics-include names sotf0\n");
 	n_hidden = 1;
 	ASSERT_STREQ(printed("sessions", false), "no sessions\n1 session of other users is hidden; root and the user of shmemd see all\n");
@@ -323,6 +345,16 @@ TEST(table_of_mrs)
 	ASSERT_STREQ(printed("mrs", false),
 		     "SESSION  NIC    MR  KIND   ACCESS              IOVA     SIZE  REASON\n"
 		     "      5  soft0   1  memfd  lw,rw,rr  0x7f0000001000  4.0 KiB  no dmabuf\n"
+		     "3 sessions of other users are hidden; root and the user of shmemd see all\n");
+}
+
+TEST(table_of_paths_has_them_by_world_and_number)
+{
+	ASSERT_STREQ(printed("paths", false),
+		     "WORLD            PE      TO  PATH     NIC    REASON\n"
+		     "00c0ffee  0 of 1024       1  several  -      -\n"
+		     "00c0ffee  1 of 1024     0-7  mapped   -      -\n"
+		     "00c0ffee  1 of 1024  8-1023  DC       soft0  another user\n"
 		     "3 sessions of other users are hidden; root and the user of shmemd see all\n");
 }
 

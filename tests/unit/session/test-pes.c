@@ -177,7 +177,7 @@ TEST(session_has_a_bounded_number_of_reports)
 	for (uint32_t i = 0; i < SESSION_MAX_PES; i++)
 		report(&s.a, i, 1);
 	fill(&req, SESSION_MAX_PES, 1);
-	raw_expect_error(&s.a.raw, &req, NULL, 0, SHMD_STATUS_QUOTA_PUBLISHED);
+	raw_expect_error(&s.a.raw, &req, NULL, 0, SHMD_STATUS_QUOTA_PES);
 	/* A report that is there may still change. */
 	report(&s.a, SESSION_MAX_PES - 1, 1);
 	req.pe_report_req = (struct msg_pe_report_req){.world = 9, .pe = 1, .ends = true};
@@ -243,4 +243,162 @@ TEST(fullest_page_fits_a_packet)
 		pes[i].gpus[sizeof(pes[i].gpus) - 1] = pes[i].reason[sizeof(pes[i].reason) - 1] = 0;
 	}
 	ASSERT_GT(msg_encode(&rep, packet, sizeof(packet)), 40000);
+}
+
+/* ---- paths */
+
+static struct msg_list_rep list_paths(struct pair *pair, uint64_t cursor)
+{
+	struct msg req, rep;
+
+	msg_init(&req, MSG_LIST_REQ, 0);
+	req.list_req.what = MSG_LIST_PATHS;
+	req.list_req.cursor = cursor;
+	raw_expect(&pair->raw, &req, NULL, 0, MSG_LIST_REP, &rep);
+	return rep.list_rep;
+}
+
+static unsigned int count_paths(struct pair *pair)
+{
+	struct msg_list_rep page = list_paths(pair, 0);
+
+	free(page.paths);
+	return page.n_paths;
+}
+
+/* A PE of 1,024 with n_runs runs of eight PEs each, by turns mapped and by DC. */
+static void fill_runs(struct msg *req, uint64_t world, unsigned int n_runs)
+{
+	struct msg_pe_report_req *report = &req->pe_report_req;
+
+	msg_init(req, MSG_PE_REPORT_REQ, 0);
+	*report = (struct msg_pe_report_req){.world = world, .pe = 1, .n_pes = 1024, .n_ways = 2, .n_runs = n_runs};
+	report->ways[0] = (struct msg_pe_way){.path = MSG_PE_PATH_MAPPED};
+	report->ways[1] = (struct msg_pe_way){.path = MSG_PE_PATH_DC, .nic = "soft0", .reason = "another user"};
+	for (unsigned int i = 0; i < n_runs; i++)
+		report->runs[i] = (struct msg_pe_run){.first = 8 * i, .last = 8 * i + 7, .way = i % 2};
+}
+
+TEST(paths_of_a_report_stand_in_their_list_until_the_next_report_or_the_end)
+{
+	struct msg_list_rep page;
+	struct scene s;
+	struct msg req;
+
+	scene_init(&s);
+	report(&s.a, 6, 1);
+	fill_runs(&req, 7, 3);
+	send_ok(&s.a, &req);
+	page = list_paths(&s.b, 0);
+	ASSERT_EQ(page.n_paths, 3);
+	ASSERT_EQ(page.next_cursor, 0);
+	ASSERT_EQ(page.paths[1].session, s.a.session->id);
+	ASSERT_EQ(page.paths[1].world, 7);
+	ASSERT_EQ(page.paths[1].pe, 1);
+	ASSERT_EQ(page.paths[1].n_pes, 1024);
+	ASSERT_EQ(page.paths[1].first, 8);
+	ASSERT_EQ(page.paths[1].last, 15);
+	ASSERT_EQ(page.paths[1].path, MSG_PE_PATH_DC);
+	ASSERT_STREQ(page.paths[1].nic, "soft0");
+	ASSERT_STREQ(page.paths[1].reason, "another user");
+	ASSERT_EQ(page.paths[2].path, MSG_PE_PATH_MAPPED);
+	ASSERT_STREQ(page.paths[2].nic, "");
+	free(page.paths);
+	fill_runs(&req, 7, 1);
+	send_ok(&s.a, &req);
+	ASSERT_EQ(count_paths(&s.b), 1);
+	req.pe_report_req.ends = true;
+	send_ok(&s.a, &req);
+	ASSERT_EQ(count_paths(&s.b), 0);
+	scene_deinit(&s);
+}
+
+TEST(runs_out_of_order_or_without_a_way_are_refused_and_change_nothing)
+{
+	static const struct msg_pe_run wrong[][2] = {
+		{{.first = 4, .last = 3}, {.first = 5, .last = 6}}, {{.first = 0, .last = 3}, {.first = 3, .last = 4}},
+		{{.first = 5, .last = 6}, {.first = 0, .last = 1}}, {{.first = 0, .last = 3}, {.first = 4, .last = 1024}},
+		{{.first = 0, .last = 3}, {.first = 4, .last = UINT32_MAX}}, {{.first = 0, .last = UINT32_MAX}, {.first = 0, .last = 1}},
+		{{.first = 0, .last = 3}, {.first = 4, .last = 5, .way = 2}}, {{.way = UINT32_MAX}, {.first = 4, .last = 5}},
+	};
+	struct scene s;
+	struct msg req;
+
+	scene_init(&s);
+	fill_runs(&req, 7, MSG_MAX_PE_RUNS);
+	send_ok(&s.a, &req);
+	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		fill_runs(&req, 7, 2);
+		memcpy(req.pe_report_req.runs, wrong[i], sizeof(wrong[i]));
+		raw_expect_error(&s.a.raw, &req, NULL, 0, SHMD_STATUS_INVALID);
+	}
+	ASSERT_EQ(count_paths(&s.a), MSG_MAX_PE_RUNS);
+	scene_deinit(&s);
+}
+
+TEST(list_of_paths_that_is_longer_than_a_page_goes_on_within_a_report)
+{
+	uint32_t next[9] = {0};
+	unsigned int n = 0, n_pages = 0;
+	uint64_t cursor = 0;
+	struct scene s;
+	struct msg req;
+
+	scene_init(&s);
+	/* 27 runs each: no page ends where a report does. */
+	for (uint64_t i = 0; i < 9; i++) {
+		fill_runs(&req, i, 27);
+		send_ok(i < 7 ? &s.a : &s.b, &req);
+	}
+	do {
+		struct msg_list_rep page = list_paths(&s.a, cursor);
+
+		for (unsigned int i = 0; i < page.n_paths; i++) {
+			ASSERT_EQ(page.paths[i].first, next[page.paths[i].world]);
+			next[page.paths[i].world] += 8;
+		}
+		n += page.n_paths;
+		n_pages++;
+		cursor = page.next_cursor;
+		free(page.paths);
+	} while (cursor);
+	ASSERT_EQ(n, 9 * 27);
+	ASSERT_EQ(n_pages, 2);
+	scene_deinit(&s);
+}
+
+TEST(users_see_the_paths_of_their_own_pes_alone)
+{
+	struct scene s;
+	struct msg req;
+
+	scene_init(&s);
+	pair_make_ordinary(&s.b, 4711);
+	fill_runs(&req, 7, 2);
+	send_ok(&s.a, &req);
+	fill_runs(&req, 8, 3);
+	send_ok(&s.b, &req);
+	ASSERT_EQ(count_paths(&s.a), 5);
+	ASSERT_EQ(count_paths(&s.b), 3);
+	scene_deinit(&s);
+}
+
+TEST(fullest_page_of_paths_fits_a_packet)
+{
+	static uint8_t packet[FRAMING_MAX_PACKET_BYTES];
+	static struct msg_path_item paths[MSG_MAX_PATH_ITEMS];
+	struct msg rep;
+
+	msg_init(&rep, MSG_LIST_REP, 1);
+	rep.list_rep.next_cursor = UINT64_MAX;
+	rep.list_rep.n_paths = MSG_MAX_PATH_ITEMS;
+	rep.list_rep.paths = paths;
+	for (unsigned int i = 0; i < MSG_MAX_PATH_ITEMS; i++) {
+		memset(&paths[i], 0xff, sizeof(paths[i]));
+		paths[i].path = MSG_PE_PATH_MORE;
+		memset(paths[i].nic, 'x', sizeof(paths[i].nic));
+		memset(paths[i].reason, 'x', sizeof(paths[i].reason));
+		paths[i].nic[sizeof(paths[i].nic) - 1] = paths[i].reason[sizeof(paths[i].reason) - 1] = 0;
+	}
+	ASSERT_GT(msg_encode(&rep, packet, sizeof(packet)), 20000);
 }

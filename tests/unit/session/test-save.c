@@ -27,6 +27,8 @@ struct view {
 	struct msg_session_item session;
 	unsigned int n_qps, n_mrs, n_pes;
 	struct msg_pe_item pes[4];
+	unsigned int n_paths;
+	struct msg_path_item paths[8];
 	struct msg_qp_item qps[16];
 	struct msg_mr_item mrs[16];
 	struct quota_amount total;
@@ -62,6 +64,11 @@ static void look(struct save_scene *s, struct view *view)
 	if (view->n_pes > 0)
 		memcpy(view->pes, rep.list_rep.pes, view->n_pes * sizeof(view->pes[0]));
 	msg_deinit(&rep);
+	save_scene_list(&admin, MSG_LIST_PATHS, &rep);
+	view->n_paths = rep.list_rep.n_paths;
+	if (view->n_paths > 0)
+		memcpy(view->paths, rep.list_rep.paths, view->n_paths * sizeof(view->paths[0]));
+	msg_deinit(&rep);
 	pair_deinit(&admin);
 	for (int i = 0; i < 2; i++) {
 		view->n_nic_sessions[i] = s->k.lab.registry.nics[i].n_sessions;
@@ -76,6 +83,8 @@ static void assert_same(const struct view *a, const struct view *b)
 	ASSERT_EQ(a->n_mrs, b->n_mrs);
 	ASSERT_EQ(a->n_pes, b->n_pes);
 	ASSERT_EQ(memcmp(a->pes, b->pes, sizeof(a->pes)), 0);
+	ASSERT_EQ(a->n_paths, b->n_paths);
+	ASSERT_EQ(memcmp(a->paths, b->paths, sizeof(a->paths)), 0);
 	ASSERT_EQ(memcmp(a->qps, b->qps, sizeof(a->qps)), 0);
 	ASSERT_EQ(memcmp(a->mrs, b->mrs, sizeof(a->mrs)), 0);
 	ASSERT_EQ(memcmp(&a->total, &b->total, sizeof(a->total)), 0);
@@ -116,6 +125,13 @@ static void report_pe(struct save_scene *s, uint64_t world, bool ends)
 	msg_init(&req, MSG_PE_REPORT_REQ, 0);
 	req.pe_report_req = (struct msg_pe_report_req){.world = world, .pe = 2, .ends = ends, .n_pes = 8, .node = 1, .node_pe = 1,
 						       .heap_bytes = 4096, .n_mapped = 3, .n_rc = 2, .n_dc = 1, .reason = "another node"};
+	req.pe_report_req.n_ways = 2;
+	req.pe_report_req.ways[0] = (struct msg_pe_way){.path = MSG_PE_PATH_MAPPED};
+	req.pe_report_req.ways[1] = (struct msg_pe_way){.path = MSG_PE_PATH_DC, .nic = "soft1", .reason = "another node"};
+	req.pe_report_req.n_runs = 3;
+	req.pe_report_req.runs[0] = (struct msg_pe_run){.first = 0, .last = 1};
+	req.pe_report_req.runs[1] = (struct msg_pe_run){.first = 3, .last = 6, .way = 1};
+	req.pe_report_req.runs[2] = (struct msg_pe_run){.first = 7, .last = 7};
 	raw_expect(&s->a.raw, &req, NULL, 0, MSG_OK_REP, &rep);
 }
 
@@ -132,6 +148,8 @@ TEST(pes_that_a_client_reported_go_on_and_those_that_ended_do_not)
 	ASSERT_EQ(before.n_pes, 2);
 	ASSERT_EQ(before.pes[1].world, 3);
 	ASSERT_STREQ(before.pes[1].reason, "another node");
+	ASSERT_EQ(before.n_paths, 6);
+	ASSERT_STREQ(before.paths[4].nic, "soft1");
 	save_scene_restart(&s);
 	save_scene_adopt(&s);
 	look(&s, &after);
