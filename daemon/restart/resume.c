@@ -22,6 +22,7 @@
 
 #include "daemon/restart/import.h"
 #include "daemon/restart/state.h"
+#include "daemon/restart/store-carriers.h"
 #include "daemon/service/fdstore.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
@@ -62,7 +63,8 @@ static bool ops_waits(void *arg, uint64_t session)
 	char prefix[32];
 
 	snprintf(prefix, sizeof(prefix), "s%" PRIx64 "-", session);
-	return fdstore_waits(prefix);
+	/* Memory of the session may lie in a carrier that the manager has not got yet. */
+	return fdstore_waits(prefix) || fdstore_waits(CARRIERS_PREFIX);
 }
 
 static int ops_take(void *arg, const char *name)

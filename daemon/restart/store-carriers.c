@@ -40,8 +40,7 @@
 #define CLOSE_LATER_BLOCKS 512
 
 /* Session 0 does not exist. A daemon that knows no carriers discards them. */
-#define NAME_PREFIX "s0-b"
-#define NAME_FORMAT NAME_PREFIX "%x.%u"
+#define NAME_FORMAT CARRIERS_PREFIX "%x.%u"
 
 struct carried {
 	struct list link; /* in order, as in the socket */
@@ -385,9 +384,6 @@ int carriers_grow(struct carriers *carriers)
 		return r;
 	}
 	r = keep(carrier);
-	/* Sessions wait for their own names, so a carrier is there before anything lies in it. */
-	if (r == 0 && fdstore_waits(NAME_PREFIX))
-		r = -EAGAIN;
 	if (r < 0)
 		let_go(carriers, carrier);
 	else

@@ -28,6 +28,9 @@ struct carriers {
 	size_t name_bytes; /* of all, with what stands between two */
 };
 
+/* Names of carriers begin with it. */
+#define CARRIERS_PREFIX "s0-b"
+
 void carriers_init(struct carriers *carriers);
 void carriers_deinit(struct carriers *carriers); /* the manager keeps what it has */
 
@@ -35,7 +38,7 @@ void carriers_deinit(struct carriers *carriers); /* the manager keeps what it ha
 int carriers_put(struct carriers *carriers, const char *name, int fd, struct carried **ret_carried);
 /*
  * One more carrier. -EDQUOT: more descriptors may not be in flight, or all numbers were used; -ENOPROTOOPT: the next daemon
- * could not read it; -EAGAIN: the manager is busy, and would have it later only.
+ * could not read it. While the manager is busy, fdstore_waits(CARRIERS_PREFIX), and what lies in the carrier is not kept yet.
  */
 int carriers_grow(struct carriers *carriers);
 /* carriers_settle() then takes it out; until then the next daemon would find it. */

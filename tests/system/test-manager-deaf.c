@@ -13,8 +13,8 @@
 #include "tests/lib/raw-client.h"
 #include "tests/lib/test.h"
 
-#define N_SESSIONS 4u
-#define N_REGIONS 5u
+#define N_SESSIONS 3u
+#define N_REGIONS 3u
 #define PROMISED_NSEC (100 * NSEC_PER_MSEC) /* for others; the bound is ten times that */
 #define HELD_NSEC (2 * NSEC_PER_SEC) /* of each request at most; the bound is ten times that for all of them */
 #define LIMIT_NSEC (60 * NSEC_PER_SEC)
