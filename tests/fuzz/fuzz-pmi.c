@@ -51,7 +51,7 @@ static void note_broken(void *owner, unsigned int rank, const char *why)
 
 static void note_abort(void *owner, unsigned int rank, int status)
 {
-	assert_bug(rank < N_PES && status > 0 && status < 256);
+	assert_bug(rank < N_PES && status >= 0 && status < 256);
 }
 
 static void note_stuck(void *owner, unsigned int waiting, unsigned int gone)

@@ -65,7 +65,8 @@ STANDARD_RMA_TYPES(DEFINE_MOVING)
 			CHECK(dest[i] == (type)(wanted)); \
 		/* In place. */ \
 		CHECK(shmem_##name##_##op##_reduce(team, source, source, N) == 0); \
-		CHECK(!memcmp(source, dest, sizeof(type))); \
+		for (int i = 0; i < N; i++) \
+			CHECK(source[i] == dest[i]); \
 	} while (0)
 #define DEFINE_BITS(name, type) \
 	static void bits_##name(void) \

@@ -513,10 +513,9 @@ static bool is_in(const char *name, const char *const *list, size_t n)
 	return false;
 }
 
-/* The runtime's functions, which stand in <shmd.h>: test-world-gone and test-world-rma try their waits. */
-static bool is_of_runtime(const char *name)
+static bool is_declared_in(const char *header, const char *name)
 {
-	FILE *file = fopen(SHMD_H, "r");
+	FILE *file = fopen(header, "r");
 	char line[512], call[160];
 	bool is_found = false;
 
@@ -529,6 +528,12 @@ static bool is_of_runtime(const char *name)
 	}
 	fclose(file);
 	return is_found;
+}
+
+/* The runtime's functions: test-world-gone, test-world-rma and test-world-coll try their waits. */
+static bool is_of_runtime(const char *name)
+{
+	return is_declared_in(SHMD_H, name) || is_declared_in(SHMD_COLL_H, name);
 }
 
 static bool is_host_row(const char *name)
