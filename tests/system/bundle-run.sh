@@ -14,7 +14,7 @@ Starts a private shmemd from this folder, runs one thing against it and stops it
   gpu-demo [ARG...]  the demo with CUDA kernels: --gpus 2 for two GPUs
   no-launch          the same without kernels: succeeds when the demo fails
   selftest           every device function on GPU 0, from the headers and from the device library
-  pe-selftest        every device function on PEs, over mapped memory, on GPU 0
+  pe-selftest        every device function on PEs and teams, over mapped memory, on GPU 0
   kill               the daemon dies while kernels wait; then the self-test, on a new daemon
   sanitize           self-tests and demo under compute-sanitizer: memcheck, racecheck, synccheck; with two GPUs
                      the demo on both as well
@@ -80,6 +80,7 @@ sanitize() {
         echo "--- $tool"
         timeout 140 compute-sanitizer --tool "$tool" --error-exitcode 9 "$here/bin/gpu-selftest" || status=1
         timeout 140 compute-sanitizer --tool "$tool" --error-exitcode 9 "$here/bin/gpu-pe-selftest" 0 gpu-memory || status=1
+        timeout 280 compute-sanitizer --tool "$tool" --error-exitcode 9 "$here/bin/gpu-coll-selftest" 0 gpu-memory || status=1
         timeout 140 compute-sanitizer --tool "$tool" --error-exitcode 9 "$here/bin/shmemd-gpu-demo" || status=1
         if [ "$(nvidia-smi --list-gpus 2>/dev/null | wc -l)" -ge 2 ]; then
             timeout 140 compute-sanitizer --tool "$tool" --target-processes all --error-exitcode 9 \
@@ -104,7 +105,10 @@ selftest)
     program gpu-selftest || status=$?
     program gpu-selftest-library || status=$?
     ;;
-pe-selftest) program gpu-pe-selftest "$@" || status=$? ;;
+pe-selftest)
+    program gpu-pe-selftest "$@" || status=$?
+    program gpu-coll-selftest "$@" || status=$?
+    ;;
 kill)
     start_daemon
     program gpu-selftest kill || status=$?
