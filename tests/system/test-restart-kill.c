@@ -27,6 +27,7 @@
 #define NAMES_BYTES 4096
 #define SLACK_PAGES 98u /* of memory: what a hundred deaths leave, a page each, is more */
 #define MEMORY_LOOKS 10
+#define FIRST_LOOKS 3
 
 static bool is_mlx5(void)
 {
@@ -140,7 +141,13 @@ static void look_without_sessions(struct fixture_keeper *keeper, struct usage *r
 		ASSERT_LT(nsec_now(), end);
 		pause_nsec(NSEC_PER_MSEC);
 	}
-	look_at_memory(keeper, ret);
+	/* The most of several: one look may come before a thread of the new daemon has begun. */
+	for (unsigned int i = 0; i < FIRST_LOOKS; i++) {
+		struct usage one;
+
+		look_at_memory(keeper, &one);
+		ret->kib = i == 0 || one.kib > ret->kib ? one.kib : ret->kib;
+	}
 }
 
 /* The least of several: what is left is there each time. */
