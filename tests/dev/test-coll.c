@@ -167,6 +167,27 @@ TEST(nothing_to_do_waits_for_nobody)
 	pe_lab_free(lab);
 }
 
+static void collect_nothing(const struct lab_thread *me)
+{
+	const uint32_t *flags = me->arg;
+
+	me->lab->pes[me->pe].team.flags = *flags;
+	ASSERT_EQ(shmd_dev_collect(me->ctx, &me->lab->pes[me->pe].team, NULL, NULL, 0), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_collect(me->ctx, &me->lab->pes[me->pe].team, NULL, NULL, 0), SHMD_DEV_OK);
+}
+
+TEST(a_collect_of_nothing_takes_any_address)
+{
+	uint32_t flags[] = {SHMD_TEAM_MAPPED, 0};
+
+	for (uint32_t i = 0; i < 2; i++) {
+		struct pe_lab *lab = pe_lab_new(5);
+
+		pe_lab_run(lab, 1, collect_nothing, &flags[i]);
+		pe_lab_free(lab);
+	}
+}
+
 /* ---- failures */
 
 static void broadcast_once(struct pe_lab *lab, uint32_t pe, int want)
@@ -205,6 +226,51 @@ TEST(syncs_work_after_a_collective_that_failed)
 	broadcast_once(lab, 1, SHMD_DEV_TIMEOUT);
 	lab->pes[1].ctx.timeout_nsec = PATIENCE;
 	pe_lab_run(lab, 1, sync_once, NULL);
+	pe_lab_free(lab);
+}
+
+static int broadcast_large(struct pe_lab *lab, uint32_t pe)
+{
+	lab->pes[pe].team.flags = SHMD_TEAM_MAPPED;
+	lab->pes[pe].ctx.timeout_nsec = 2 * MSEC;
+	return shmd_dev_broadcast(&lab->pes[pe].ctx, &lab->pes[pe].team, pe_lab_memory(lab, pe), pe_lab_memory(lab, pe) + 4096, 1000, 2);
+}
+
+TEST(source_of_a_root_that_failed_is_not_read)
+{
+	struct pe_lab *lab = pe_lab_new(3);
+
+	ASSERT_EQ(broadcast_large(lab, 2), SHMD_DEV_TIMEOUT);
+	memset(pe_lab_memory(lab, 2) + 4096, 0xee, 1000);
+	ASSERT_EQ(broadcast_large(lab, 0), SHMD_DEV_TIMEOUT);
+	ASSERT_EQ(pe_lab_memory(lab, 0)[0], 0);
+	pe_lab_free(lab);
+}
+
+/* PE 1 has failed; the others call when it goes on with syncs, which they must not take for the rest of its call. */
+static void call_late(const struct lab_thread *me)
+{
+	if (me->pe == 1) {
+		memset(pe_lab_memory(me->lab, 1), 0xee, 128);
+	} else {
+		me->ctx->timeout_nsec = 200 * MSEC;
+		ASSERT_EQ(shmd_dev_broadcast(me->ctx, &me->lab->pes[me->pe].team, pe_lab_memory(me->lab, me->pe),
+					     pe_lab_memory(me->lab, me->pe) + 64, 8, 1), SHMD_DEV_TIMEOUT);
+	}
+	me->ctx->timeout_nsec = PATIENCE;
+	sync_once(me);
+	sync_once(me);
+}
+
+TEST(syncs_of_a_pe_that_failed_are_not_taken_for_the_rest_of_its_collective)
+{
+	struct pe_lab *lab = pe_lab_new(5);
+
+	/* Without SHMD_TEAM_MAPPED: in rounds. */
+	lab->pes[1].ctx.timeout_nsec = MSEC;
+	ASSERT_EQ(shmd_dev_broadcast(&lab->pes[1].ctx, &lab->pes[1].team, pe_lab_memory(lab, 1), pe_lab_memory(lab, 1) + 64, 8, 1),
+		  SHMD_DEV_TIMEOUT);
+	pe_lab_run(lab, 1, call_late, NULL);
 	pe_lab_free(lab);
 }
 

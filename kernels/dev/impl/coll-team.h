@@ -11,7 +11,8 @@
  *	  reader is through with the data before that
  * A number alone needs no room: numbers only grow, and data stays.
  *
- * Teams of many PEs, or of PEs behind queues, use the sync of the team instead, whose messages carry nothing (SHMD_DEV_COLL_ROUNDS).
+ * Teams of many PEs, or of PEs behind queues, use the rounds of a sync instead, whose messages carry nothing (SHMD_DEV_COLL_ROUNDS). They
+ * have flags of their own: a PE whose call failed leaves others in the middle of theirs, and its next sync must not pass for the rest.
  */
 #include <shmd/dev/coll.h>
 
@@ -93,11 +94,11 @@ SHMDI_FN int shmdi_coll_begin(struct shmdi_coll *c, struct shmd_dev_ctx *ctx, st
 SHMDI_FN int shmdi_coll_sides(struct shmdi_coll *c, const struct shmd_dev_coll *args, uint64_t dest_bytes, uint64_t source_bytes)
 {
 	const struct shmd_dev_world *world = shmdi_world_of(c->ctx);
+	/* Both are set, also where collect goes on without bytes of its own. */
+	int has_dest = shmdi_coll_side_of(world, args->dest, dest_bytes, &c->dest);
+	int has_source = shmdi_coll_side_of(world, args->source, source_bytes, &c->source);
 
-	if (!shmdi_coll_side_of(world, args->dest, dest_bytes, &c->dest) ||
-	    !shmdi_coll_side_of(world, args->source, source_bytes, &c->source))
-		return SHMD_DEV_INVALID;
-	return SHMD_DEV_OK;
+	return has_dest && has_source ? SHMD_DEV_OK : SHMD_DEV_INVALID;
 }
 
 /* All threads of the scope return its status. */
@@ -295,7 +296,7 @@ SHMDI_APART int shmdi_coll_meet_one(const struct shmdi_coll *c)
 	int rc;
 
 	if (!c->is_flat)
-		return shmdi_sync_one(c->ctx, c->team, &c->mode);
+		return shmdi_sync_rounds(c->ctx, c->team, SHMD_DEV_COLL_FLAG, c->number, &c->mode);
 	rc = shmdi_coll_tell_all(c, shmdi_coll_note_of(0, 0), 0);
 	return rc ? rc : shmdi_coll_await_all(c);
 }
