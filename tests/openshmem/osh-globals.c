@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Section 3: global and static data of the program is symmetric, initialised or not, wherever the executable lies. */
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -74,23 +75,41 @@ static void try_addresses(void)
 	zero = 0;
 }
 
-/* A child that is forked has data of its own. */
+/* The program's own handlers, which are there before init, as a library has them that holds its lock over a fork. */
+static int is_held;
+
+static void hold(void)
+{
+	is_held = 1;
+}
+
+static void let_go(void)
+{
+	is_held = 0;
+}
+
+/* A child that is forked has data of its own: what it was at the fork, whatever the parent writes while the child starts. */
 static void try_fork(void)
 {
 	int status = -1;
 	pid_t child;
 
+	memset(large, 1, sizeof(large));
 	zero = 1;
 	child = fork();
-	if (!child) {
-		_exit(zero == 1 ? (zero = 2, 0) : 1);
-	}
-	CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0 && zero == 1);
+	if (!child)
+		_exit(zero == 1 && !is_held && large[sizeof(large) - 1] == 1 ? (zero = 2, 0) : 1);
+	zero = 3;
+	large[sizeof(large) - 1] = 3;
+	CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0 && zero == 3 && is_held);
 	zero = 0;
+	memset(large, 0, sizeof(large));
 }
 
 int main(void)
 {
+	if (pthread_atfork(hold, NULL, let_go))
+		return 1;
 	for (int round = 0; round < 3; round++) {
 		shmem_init();
 #ifdef __SANITIZE_ADDRESS__

@@ -8,7 +8,7 @@
  *
  * Nothing but this thread writes to the data meanwhile: init comes before the threads of a program.
  * Not moved: data of shared libraries, thread-local data, and that of an executable without a dynamic linker, whose C library is in the same
- * data. A forked child gets a private copy before it goes on.
+ * data. A forked child gets a private copy of what the data was before the fork.
  */
 #include <elf.h>
 #include <errno.h>
@@ -66,15 +66,22 @@ static void copy_pages(uint8_t *to, const uint8_t *from, size_t bytes)
 			memcpy(to + at, from + at, page);
 }
 
-/* The range as private anonymous memory, with its contents: a copy takes its place in one step. */
-static int make_private(uintptr_t begin, size_t bytes)
+static int copy_range(uintptr_t begin, size_t bytes, void **ret_copy)
 {
 	void *copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int r;
 
 	if (copy == MAP_FAILED)
 		return -errno;
 	copy_pages(copy, (const uint8_t *)begin, bytes);
+	*ret_copy = copy;
+	return 0;
+}
+
+/* A copy takes the place of the range in one step. It is gone afterwards, also if that failed. */
+static int put_copy(void *copy, uintptr_t begin, size_t bytes)
+{
+	int r;
+
 	if (mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)begin) != MAP_FAILED)
 		return 0;
 	r = -errno;
@@ -82,16 +89,57 @@ static int make_private(uintptr_t begin, size_t bytes)
 	return r;
 }
 
-/* In a child, which shares the memory with its parent up to here. */
+/* The range as private anonymous memory, with its contents. */
+static int make_private(uintptr_t begin, size_t bytes)
+{
+	void *copy;
+	int r = copy_range(begin, bytes, &copy);
+
+	return r ? r : put_copy(copy, begin, bytes);
+}
+
+/* ---- fork: the parent may write to its data before the child runs at all, so the copy for the child is made before. */
+
+static _Thread_local void *for_child;
+
+static size_t data_bytes(void)
+{
+	return osh.data_end - osh.data_begin;
+}
+
+static void before_fork(void)
+{
+	if (data_bytes() && copy_range(osh.data_begin, data_bytes(), &for_child) < 0)
+		for_child = NULL;
+}
+
+static void in_parent(void)
+{
+	if (for_child)
+		munmap(for_child, data_bytes());
+	for_child = NULL;
+}
+
+/* Without memory for a copy there is one more attempt, which may see what the parent wrote meanwhile. */
 static void in_child(void)
 {
-	if (osh.data_end > osh.data_begin)
-		(void)make_private(osh.data_begin, osh.data_end - osh.data_begin);
+	if (for_child)
+		(void)put_copy(for_child, osh.data_begin, data_bytes());
+	else if (data_bytes())
+		(void)make_private(osh.data_begin, data_bytes());
+	for_child = NULL;
 }
+
+/* Before the program's own handlers are there: so the copy has what they write before the fork, and a child's write to the copy alone. */
+static void __attribute__((constructor)) watch_forks(void)
+{
+	(void)pthread_atfork(before_fork, in_parent, in_child);
+}
+
+/* ---- the move */
 
 static int move(const struct range *range)
 {
-	static bool has_hook;
 	size_t bytes = range->end - range->begin;
 	void *in_heap = NULL;
 	int r = make_private(range->begin, bytes);
@@ -105,8 +153,6 @@ static int move(const struct range *range)
 	osh.data_begin = range->begin;
 	osh.data_end = range->end;
 	osh.data_to_heap = (ptrdiff_t)((uintptr_t)in_heap - range->begin);
-	if (!has_hook)
-		has_hook = !pthread_atfork(NULL, NULL, in_child);
 	return 0;
 }
 
