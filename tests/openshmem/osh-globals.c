@@ -10,6 +10,7 @@ long initialised = 41;
 static long zero;
 static int array[5000] = {1, 2, 3};
 static char large[3 << 20];
+static char large_initialised[1 << 20] = {7}; /* in a segment of its own with -mcmodel=medium */
 long lock;
 uint64_t signal_word;
 const long constant = 5;
@@ -27,9 +28,11 @@ static void try_puts(void)
 	array[0] = 100 + shmem_my_pe();
 	shmem_int_put(&array[4990], array, 3, next_pe());
 	shmem_putmem(&large[sizeof(large) - 6], "hello", 6, next_pe());
+	shmem_char_p(&large_initialised[1 << 19], 9, next_pe());
 	shmem_barrier_all();
 	CHECK(initialised == previous_pe() && zero == 5 && in_function == 10);
 	CHECK(array[4990] == 100 + previous_pe() && array[4992] == 3 && !strcmp(&large[sizeof(large) - 6], "hello"));
+	CHECK(large_initialised[0] == 7 && large_initialised[1 << 19] == 9);
 	CHECK(shmem_long_g(&initialised, next_pe()) == shmem_my_pe());
 	shmem_barrier_all();
 	initialised = 41;

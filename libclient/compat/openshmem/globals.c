@@ -6,6 +6,8 @@
  * and then a symmetric buffer of the runtime: its memory appears a second time in the range of the heap, at one offset on all PEs. A symmetric
  * address of the program that lies in the data is translated to that place (osh_symmetric), so executables may lie at different addresses.
  *
+ * With large data (-mcmodel=medium) the executable has two such segments; they become one range.
+ *
  * Nothing but this thread writes to the data meanwhile: init comes before the threads of a program.
  * Not moved: data of shared libraries, thread-local data, and that of an executable without a dynamic linker, whose C library is in the same
  * data. A forked child gets a private copy of what the data was before the fork.
@@ -21,6 +23,8 @@
 
 #include "libclient/compat/openshmem/openshmem.h"
 
+#define MAX_GAP ((uintptr_t)4 << 20) /* bytes between two segments; a linker leaves at most its largest page */
+
 /* In whole pages. */
 struct range {
 	uintptr_t begin, end;
@@ -34,11 +38,53 @@ static uintptr_t page_up(uintptr_t at)
 	return (at + page - 1) / page * page;
 }
 
-/* The first object is the executable. */
+static uintptr_t page_down(uintptr_t at)
+{
+	return page_up(at + 1) - (uintptr_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Makes one range of two: memory of zeros between them, if nothing is mapped there. */
+static bool fill_gap(uintptr_t begin, uintptr_t end)
+{
+	void *at;
+
+	if (begin == end)
+		return true;
+	if (end - begin > MAX_GAP)
+		return false;
+	at = mmap((void *)begin, end - begin, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	if (at == (void *)begin)
+		return true;
+	/* A kernel before 4.17 takes another place. */
+	if (at != MAP_FAILED)
+		munmap(at, end - begin);
+	return false;
+}
+
+/* A writable segment behind the ones before. */
+static void add_segment(struct range *range, uintptr_t begin, uintptr_t end)
+{
+	if (begin >= end)
+		return;
+	if (!range->end || !fill_gap(range->end, begin))
+		range->begin = begin;
+	range->end = end;
+}
+
+/* The end of the whole pages that the dynamic linker has made read-only. */
+static uintptr_t read_only_end(const struct dl_phdr_info *info)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_GNU_RELRO)
+			return page_down(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz);
+	return 0;
+}
+
+/* The first object is the executable. Its segments stand in the order of their addresses. */
 static int look_at_executable(struct dl_phdr_info *info, size_t size, void *cookie)
 {
 	struct range *range = cookie;
-	uintptr_t read_only_end = 0;
+	uintptr_t taken = read_only_end(info);
 
 	(void)size;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -47,12 +93,11 @@ static int look_at_executable(struct dl_phdr_info *info, size_t size, void *cook
 
 		if (part->p_type == PT_INTERP)
 			range->is_dynamic = true;
-		if (part->p_type == PT_GNU_RELRO)
-			read_only_end = page_up(at + part->p_memsz);
-		if (part->p_type == PT_LOAD && part->p_flags & PF_W)
-			*range = (struct range){at, page_up(at + part->p_memsz), range->is_dynamic};
+		if (part->p_type == PT_LOAD && part->p_flags & PF_W) {
+			add_segment(range, page_down(at) < taken ? taken : page_down(at), page_up(at + part->p_memsz));
+			taken = range->end > taken ? range->end : taken;
+		}
 	}
-	range->begin = range->begin < read_only_end ? read_only_end : page_up(range->begin + 1) - (uintptr_t)sysconf(_SC_PAGESIZE);
 	return 1;
 }
 
@@ -162,9 +207,10 @@ extern void __asan_init(void) __attribute__((weak));
 /* A program without data of its own, or with all libraries in it, has the same on all PEs. */
 void osh_globals_move(void)
 {
-	struct range range = {0};
+	static struct range range; /* of the first time, since gaps are filled then */
 
-	dl_iterate_phdr(look_at_executable, &range);
+	if (!range.end)
+		dl_iterate_phdr(look_at_executable, &range);
 	if (!range.is_dynamic) {
 		snprintf(osh.why_no_globals, sizeof(osh.why_no_globals), "the executable is static");
 		return;
