@@ -26,6 +26,7 @@ WAYS = [
     Way('info'),
     Way('start-pes', stdout='[2] PE 2 of 3'),
     Way('no-finalize', stdout='[2] PE 2 of 3'),
+    Way('exit-handler', stdout='[2] PE 2 of 3'),
     Way('failure', status=5),
     Way('bad-pe', status=1, stderr="shmem_long_p: p: PE 1000 is out of range; the context's team has 3 PEs"),
     Way('no-init', status=1, stderr='shmem_my_pe: OpenSHMEM is not initialised; call shmem_init() first'),
