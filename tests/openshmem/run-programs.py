@@ -29,6 +29,7 @@ WAYS = [
     Way('exit-handler', stdout='[2] PE 2 of 3'),
     Way('failure', status=5),
     Way('bad-pe', status=1, stderr="shmem_long_p: p: PE 1000 is out of range; the context's team has 3 PEs"),
+    Way('negative-pe', status=1, stderr="shmem_long_p: p: PE -1 is out of range; the context's team has 3 PEs"),
     Way('no-init', status=1, stderr='shmem_my_pe: OpenSHMEM is not initialised; call shmem_init() first'),
     Way('global-exit 0', stdout='[2] last words'),
     Way('global-exit 3', status=3, stdout='[2] last words'),
