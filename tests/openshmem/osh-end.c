@@ -99,6 +99,22 @@ static int no_finalize(void)
 	exit(0);
 }
 
+static void use_at_exit(void)
+{
+	CHECK(is_initialized());
+	put_last();
+	shmem_barrier_all();
+}
+
+/* A handler that was there before init, as destructors of global objects are, still has its PEs. */
+static int exit_handler(void)
+{
+	if (atexit(use_at_exit))
+		return 1;
+	shmem_init();
+	return 0;
+}
+
 /* 9.1.6: one PE ends all, whatever they do; the status is that of the call. */
 static int global_exit(int status)
 {
@@ -121,16 +137,27 @@ static int failure(void)
 	return 0;
 }
 
-static int bad_pe(void)
+static int put_to(int pe)
 {
 	long *word;
 
 	shmem_init();
 	word = shmem_calloc(1, sizeof(*word));
 	if (!shmem_my_pe())
-		shmem_long_p(word, 1, 1000);
+		shmem_long_p(word, 1, pe);
 	shmem_barrier_all();
 	return 0;
+}
+
+static int bad_pe(void)
+{
+	return put_to(1000);
+}
+
+/* As shmem_team_translate_pe() answers for a PE that is not there. */
+static int negative_pe(void)
+{
+	return put_to(-1);
 }
 
 static int no_init(void)
@@ -144,7 +171,7 @@ int main(int argc, char **argv)
 		const char *name;
 		int (*run)(void);
 	} ways[] = {{"twice", twice}, {"threads", threads}, {"info", info}, {"start-pes", old_start}, {"no-finalize", no_finalize},
-		    {"failure", failure}, {"bad-pe", bad_pe}, {"no-init", no_init}};
+		    {"exit-handler", exit_handler}, {"failure", failure}, {"bad-pe", bad_pe}, {"negative-pe", negative_pe}, {"no-init", no_init}};
 
 	for (size_t i = 0; argc == 2 && i < sizeof(ways) / sizeof(ways[0]); i++)
 		if (!strcmp(ways[i].name, argv[1]))

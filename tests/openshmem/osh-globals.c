@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Section 3: global and static data of the program is symmetric, initialised or not, wherever the executable lies. */
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@ long initialised = 41;
 static long zero;
 static int array[5000] = {1, 2, 3};
 static char large[3 << 20];
+static char large_initialised[1 << 20] = {7}; /* in a segment of its own with -mcmodel=medium */
 long lock;
 uint64_t signal_word;
 const long constant = 5;
@@ -26,9 +28,11 @@ static void try_puts(void)
 	array[0] = 100 + shmem_my_pe();
 	shmem_int_put(&array[4990], array, 3, next_pe());
 	shmem_putmem(&large[sizeof(large) - 6], "hello", 6, next_pe());
+	shmem_char_p(&large_initialised[1 << 19], 9, next_pe());
 	shmem_barrier_all();
 	CHECK(initialised == previous_pe() && zero == 5 && in_function == 10);
 	CHECK(array[4990] == 100 + previous_pe() && array[4992] == 3 && !strcmp(&large[sizeof(large) - 6], "hello"));
+	CHECK(large_initialised[0] == 7 && large_initialised[1 << 19] == 9);
 	CHECK(shmem_long_g(&initialised, next_pe()) == shmem_my_pe());
 	shmem_barrier_all();
 	initialised = 41;
@@ -74,23 +78,41 @@ static void try_addresses(void)
 	zero = 0;
 }
 
-/* A child that is forked has data of its own. */
+/* The program's own handlers, which are there before init, as a library has them that holds its lock over a fork. */
+static int is_held;
+
+static void hold(void)
+{
+	is_held = 1;
+}
+
+static void let_go(void)
+{
+	is_held = 0;
+}
+
+/* A child that is forked has data of its own: what it was at the fork, whatever the parent writes while the child starts. */
 static void try_fork(void)
 {
 	int status = -1;
 	pid_t child;
 
+	memset(large, 1, sizeof(large));
 	zero = 1;
 	child = fork();
-	if (!child) {
-		_exit(zero == 1 ? (zero = 2, 0) : 1);
-	}
-	CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0 && zero == 1);
+	if (!child)
+		_exit(zero == 1 && !is_held && large[sizeof(large) - 1] == 1 ? (zero = 2, 0) : 1);
+	zero = 3;
+	large[sizeof(large) - 1] = 3;
+	CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0 && zero == 3 && is_held);
 	zero = 0;
+	memset(large, 0, sizeof(large));
 }
 
 int main(void)
 {
+	if (pthread_atfork(hold, NULL, let_go))
+		return 1;
 	for (int round = 0; round < 3; round++) {
 		shmem_init();
 #ifdef __SANITIZE_ADDRESS__

@@ -32,10 +32,18 @@ static void take_old_variables(void)
 			setenv(names[i][1], getenv(names[i][0]), 0);
 }
 
-static void at_exit(int status, void *unused)
+static int exit_status;
+
+static void note_status(int status, void *unused)
 {
 	(void)unused;
-	if (!osh.world || osh.pid != getpid() || status)
+	exit_status = status;
+}
+
+/* Behind all exit handlers and destructors of the program, which may use OpenSHMEM. */
+static void __attribute__((destructor)) at_end(void)
+{
+	if (!osh.world || osh.pid != getpid() || exit_status)
 		return;
 	osh.n_inits = 1;
 	pshmem_finalize();
@@ -78,7 +86,7 @@ static int init(int threads)
 		if (r)
 			return r;
 		if (!has_hook)
-			has_hook = !on_exit(at_exit, NULL);
+			has_hook = !on_exit(note_status, NULL);
 	}
 	osh.n_inits++;
 	return 0;

@@ -15,7 +15,7 @@ int shmd_fence(struct shmd_ctx *ctx)
 {
 	int r = rma_check(ctx);
 
-	return r ? r : rma_result(ctx, shmd_dev_fence(&ctx->dev), "fence", -1);
+	return r ? r : rma_result(ctx, shmd_dev_fence(&ctx->dev), "fence", RMA_NO_PE);
 }
 
 int shmd_fence_pe(struct shmd_ctx *ctx, int pe)
@@ -29,7 +29,7 @@ int shmd_quiet(struct shmd_ctx *ctx)
 {
 	int r = rma_check(ctx);
 
-	return r ? r : rma_result(ctx, shmd_dev_quiet(&ctx->dev), "quiet", -1);
+	return r ? r : rma_result(ctx, shmd_dev_quiet(&ctx->dev), "quiet", RMA_NO_PE);
 }
 
 int shmd_quiet_pe(struct shmd_ctx *ctx, int pe)
@@ -56,7 +56,7 @@ int shmd_wait_until(struct shmd_ctx *ctx, const void *word, uint32_t bytes, uint
 {
 	int r = rma_check(ctx);
 
-	return r ? r : rma_result(ctx, shmd_dev_wait_until(&ctx->dev, word, bytes, cmp, value), "wait", -1);
+	return r ? r : rma_result(ctx, shmd_dev_wait_until(&ctx->dev, word, bytes, cmp, value), "wait", RMA_NO_PE);
 }
 
 int shmd_wait_until_all(struct shmd_ctx *ctx, const struct shmd_wait *wait)
@@ -67,7 +67,7 @@ int shmd_wait_until_all(struct shmd_ctx *ctx, const struct shmd_wait *wait)
 	if (r)
 		return r;
 	dev = dev_wait(wait);
-	return rma_result(ctx, shmd_dev_wait_until_all(&ctx->dev, &dev), "wait", -1);
+	return rma_result(ctx, shmd_dev_wait_until_all(&ctx->dev, &dev), "wait", RMA_NO_PE);
 }
 
 int shmd_wait_until_any(struct shmd_ctx *ctx, const struct shmd_wait *wait, size_t *ret_index)
@@ -78,7 +78,7 @@ int shmd_wait_until_any(struct shmd_ctx *ctx, const struct shmd_wait *wait, size
 	if (r)
 		return r;
 	dev = dev_wait(wait);
-	return rma_result(ctx, shmd_dev_wait_until_any(&ctx->dev, &dev, ret_index), "wait", -1);
+	return rma_result(ctx, shmd_dev_wait_until_any(&ctx->dev, &dev, ret_index), "wait", RMA_NO_PE);
 }
 
 int shmd_wait_until_some(struct shmd_ctx *ctx, const struct shmd_wait *wait, size_t *ret_indexes, size_t *ret_n)
@@ -89,7 +89,7 @@ int shmd_wait_until_some(struct shmd_ctx *ctx, const struct shmd_wait *wait, siz
 	if (r)
 		return r;
 	dev = dev_wait(wait);
-	return rma_result(ctx, shmd_dev_wait_until_some(&ctx->dev, &dev, ret_indexes, ret_n), "wait", -1);
+	return rma_result(ctx, shmd_dev_wait_until_some(&ctx->dev, &dev, ret_indexes, ret_n), "wait", RMA_NO_PE);
 }
 
 /* 1, 0 or a negative errno. */
@@ -97,7 +97,7 @@ static int look(const struct shmd_ctx *ctx, int status, const char *what)
 {
 	if (status == SHMD_DEV_AGAIN)
 		return 0;
-	return status ? rma_fail(ctx, status, what, -1) : 1;
+	return status ? rma_fail(ctx, status, what, RMA_NO_PE) : 1;
 }
 
 int shmd_test(struct shmd_ctx *ctx, const void *word, uint32_t bytes, uint32_t cmp, uint64_t value)
@@ -146,7 +146,7 @@ int shmd_lock(struct shmd_ctx *ctx, uint64_t *lock)
 {
 	int r = rma_check(ctx);
 
-	return r ? r : rma_result(ctx, shmd_dev_lock(&ctx->dev, lock), "lock", -1);
+	return r ? r : rma_result(ctx, shmd_dev_lock(&ctx->dev, lock), "lock", RMA_NO_PE);
 }
 
 int shmd_lock_test(struct shmd_ctx *ctx, uint64_t *lock)
@@ -160,5 +160,5 @@ int shmd_unlock(struct shmd_ctx *ctx, uint64_t *lock)
 {
 	int r = rma_check(ctx);
 
-	return r ? r : rma_result(ctx, shmd_dev_unlock(&ctx->dev, lock), "unlock", -1);
+	return r ? r : rma_result(ctx, shmd_dev_unlock(&ctx->dev, lock), "unlock", RMA_NO_PE);
 }

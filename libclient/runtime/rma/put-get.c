@@ -100,7 +100,7 @@ int shmd_put_batch_nbi(struct shmd_ctx *ctx, const struct shmd_put_item *items, 
 {
 	int r = rma_check(ctx);
 
-	return r ? r : rma_result(ctx, shmd_dev_put_batch_nbi(&ctx->dev, (const struct shmd_dev_put_item *)items, n), "batch of puts", -1);
+	return r ? r : rma_result(ctx, shmd_dev_put_batch_nbi(&ctx->dev, (const struct shmd_dev_put_item *)items, n), "batch of puts", RMA_NO_PE);
 }
 
 /* ---- signals and atomics */

@@ -18,7 +18,7 @@ static int fail_argument(const struct shmd_ctx *ctx, const char *what, int pe)
 {
 	int n = ctx->team ? (int)ctx->team->dev.n_pes : ctx->world->size;
 
-	if (pe >= n || pe < -1)
+	if (pe != RMA_NO_PE && (pe < 0 || pe >= n))
 		return shmd_error_set(-EINVAL, "%s: PE %d is out of range; the context's team has %d PEs", what, pe, n);
 	return shmd_error_set(-EINVAL, "%s: memory outside the symmetric heap, a word that is not aligned, or an unknown size or operation",
 			      what);

@@ -3,6 +3,7 @@
 #ifndef SHMD_RMA_CHECK_H
 #define SHMD_RMA_CHECK_H
 
+#include <limits.h>
 #include <stdint.h>
 
 #include <shmd.h>
@@ -22,7 +23,9 @@ static inline int rma_check(const struct shmd_ctx *ctx)
 	return rma_check_slow(ctx);
 }
 
-/* A status that is not SHMD_DEV_OK as an errno, with a sentence. pe: of the context; -1: none in particular. */
+#define RMA_NO_PE INT_MIN /* not -1, which programs pass for a PE that is not in a team */
+
+/* A status that is not SHMD_DEV_OK as an errno, with a sentence. pe: of the context, or RMA_NO_PE. */
 int rma_fail(const struct shmd_ctx *ctx, int status, const char *what, int pe) __attribute__((cold, noinline));
 
 static inline int rma_result(const struct shmd_ctx *ctx, int status, const char *what, int pe)

@@ -16,6 +16,9 @@
 
 #include "proto/base/parse.h"
 
+#define DIGITS "0123456789"
+#define MAX_REST 16 /* letters that are no unit, which are refused later */
+
 struct pair {
 	const char *theirs, *ours;
 };
@@ -99,6 +102,25 @@ int alias_nvshmem_debug(const char *value, char *text, size_t size)
 int alias_shmem_debug(const char *value, char *text, size_t size)
 {
 	return is_on(value) ? put("debug", text, size) : 1;
+}
+
+/*
+ * A number as strtod() reads it without an exponent, and one letter, behind which all is left out ("20kk" is "20k"). Our fractions have at
+ * most 6 digits and stand behind a digit; further ones are less than the bytes of a page.
+ */
+int alias_symmetric_size(const char *value, char *text, size_t size)
+{
+	size_t n_whole = strspn(value, DIGITS), n_point = value[n_whole] == '.', n_fraction;
+	const char *fraction = value + n_whole + n_point, *unit;
+	int n;
+
+	n_fraction = n_point ? strspn(fraction, DIGITS) : 0;
+	unit = fraction + n_fraction;
+	if (!n_whole && !n_fraction)
+		return -EINVAL;
+	n = snprintf(text, size, "%.*s%s%.*s%.*s", n_whole ? (int)n_whole : 1, n_whole ? value : "0", n_fraction ? "." : "",
+		     (int)(n_fraction < 6 ? n_fraction : 6), fraction, *unit && strchr("kKmMgGtT", *unit) ? 1 : MAX_REST, unit);
+	return n < 0 || (size_t)n >= size ? -EINVAL : 0;
 }
 
 /* A queue of NVSHMEM has the next power of two, too. */

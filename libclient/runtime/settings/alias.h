@@ -14,6 +14,7 @@ int alias_disable_p2p(const char *value, char *text, size_t size);
 int alias_remote_transport(const char *value, char *text, size_t size);
 int alias_nvshmem_debug(const char *value, char *text, size_t size);
 int alias_shmem_debug(const char *value, char *text, size_t size);
+int alias_symmetric_size(const char *value, char *text, size_t size); /* ".5m"; letters behind the unit say nothing */
 int alias_depth(const char *value, char *text, size_t size); /* rounded up to a power of two */
 int alias_nvtx(const char *value, char *text, size_t size);
 

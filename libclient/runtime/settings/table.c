@@ -60,7 +60,7 @@ const struct runtime_row runtime_rows[] = {
 	 .text = "Time limit of each operation that waits. After it, the operation returns a status. 0 is no limit."},
 	{"SHMD_HEAP_SIZE", RUNTIME_TYPE_SIZE, FIELD(heap_bytes), .def = "64M", .min = 0, .max = 16 * TIB,
 	 .text = "Size of the symmetric heap of each PE at its start. The heap grows when it is full.",
-	 .aliases = {{"NVSHMEM_SYMMETRIC_SIZE", NULL, NULL}, {"SHMEM_SYMMETRIC_SIZE", NULL, NULL}}},
+	 .aliases = {{"NVSHMEM_SYMMETRIC_SIZE", NULL, NULL}, {"SHMEM_SYMMETRIC_SIZE", alias_symmetric_size, "letters behind K, M, G or T say nothing"}}},
 	{"SHMD_HEAP_CHUNK", RUNTIME_TYPE_SIZE, FIELD(heap_chunk_bytes), .def = "16M", .min = 64 * KIB, .max = TIB,
 	 .text = "The least by which the heap grows.",
 	 .aliases = {{"NVSHMEM_CUMEM_GRANULARITY", NULL, NULL}}},
