@@ -24,8 +24,8 @@ RUNTIME = 'libclient/runtime/'
 
 # name, file, line, its place; the paths whose programs are tried, until one fails
 MUTANTS = [
-    ('barrier-leaves-out-a-round', PE + 'sync.h', 'for (round = 0; (1ull << round) < n; round++) {',
-     'for (round = 0; (2ull << round) < n; round++) {', 'mapped'),
+    ('barrier-leaves-out-a-round', PE + 'sync.h', 'for (round = 0; (1ull << round) < n &&',
+     'for (round = 0; (2ull << round) < n &&', 'mapped'),
     ('fence-does-not-wait-for-atomics-by-queue', PE + 'sync.h', 'if (!shmdi_atomics_in_place(ctx))\n\t\treturn shmd_dev_quiet(ctx);', '', 'mlx5_mixed'),
     ('swap-of-4-bytes-takes-the-neighbour-along', PE + 'queue.h', 'return (all & ~mask) | (', 'return (all & ~mask & ~1ull) | (', 'rc'),
     ('get-copies-before-the-data-is-there', PE + 'bounce.h', 'rc = shmd_dev_qp_get_as(move->way.qp, remote, near, bytes, move->mode);',
@@ -34,7 +34,7 @@ MUTANTS = [
      'int rc = SHMD_DEV_OK;\n\n\treturn rc ? rc', 'slow_rc rc'),
     ('quiet-ends-with-the-first-queue', PE + 'sync.h', '\t\tif (!rc)\n\t\t\trc = one;\n\t}\n\treturn rc;\n}\n\nSHMDI_FN int shmd_dev_quiet_as',
      '\t\trc = one;\n\t\tbreak;\n\t}\n\treturn rc;\n}\n\nSHMDI_FN int shmd_dev_quiet_as', 'slow_rc'),
-    ('sync-uses-the-flag-of-another-round', PE + 'sync.h', '(uint64_t)round * SHMD_DEV_SYNC_FLAG_BYTES', '(uint64_t)(round / 2) * SHMD_DEV_SYNC_FLAG_BYTES',
+    ('sync-uses-the-flag-of-another-round', PE + 'sync.h', '(uint64_t)flag * SHMD_DEV_SYNC_FLAG_BYTES', '(uint64_t)(flag / 2) * SHMD_DEV_SYNC_FLAG_BYTES',
      'mapped'),
     ('strided-copy-leaves-out-the-last-block', PE + 'strided.h',
      'for (i = 0; i < stride->n; i++)\n\t\tshmdi_copy(', 'for (i = 0; i + 1 < stride->n; i++)\n\t\tshmdi_copy(', 'mapped'),
