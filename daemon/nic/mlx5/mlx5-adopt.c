@@ -325,6 +325,8 @@ static int import_mr(struct mlx5_ctx *ctx, const struct mlx5_record_mr *record)
 				   .lkey = record->lkey,
 				   .rkey = record->rkey,
 				   .length_bytes = record->length_bytes};
+	/* A record does not tell: a mapper destroys the region of a client or of a dmabuf as well. */
+	mr->is_mapped = true;
 	list_add_tail(&ctx->base.mrs, &mr->base.link);
 	return take_mr(ctx, mr, record);
 }

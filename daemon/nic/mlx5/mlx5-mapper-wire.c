@@ -78,12 +78,13 @@ int mapper_recv(int sock, void *data, size_t most, size_t *ret_bytes, struct map
 		n = recvmsg(sock, &header, MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == EINTR);
 	ret_fds->n = 0;
-	if (n <= 0)
+	if (n < 0)
 		return -EPIPE;
+	/* A packet of no bytes looks like the end, and may have descriptors. */
 	take_fds(&header, ret_fds);
-	if (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
+	if (n == 0 || header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
 		mapper_fds_close(ret_fds);
-		return header.msg_flags & MSG_TRUNC ? -EPIPE : -EMFILE;
+		return n == 0 || header.msg_flags & MSG_TRUNC ? -EPIPE : -EMFILE;
 	}
 	*ret_bytes = (size_t)n;
 	return 0;

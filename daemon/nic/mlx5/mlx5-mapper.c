@@ -223,9 +223,11 @@ int mapper_get(struct mappers *mappers, uint32_t uid, bool is_own, struct mapper
 	if (!mapper->was_started)
 		r = start(mapper);
 	mapper->was_started = true;
+	/* Before another thread asks it. */
+	if (r < 0)
+		died(mapper);
 	pthread_mutex_unlock(&mapper->lock);
 	if (r < 0) {
-		died(mapper);
 		mapper_put(mapper);
 		return r == -EPIPE ? -ENOMEM : r;
 	}

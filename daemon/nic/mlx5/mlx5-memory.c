@@ -96,8 +96,8 @@ int mlx5_memory_destroy(struct mlx5_ctx *ctx, enum mlx5_object_kind kind, uint32
 	struct mapper_answer answer;
 	int r = call_own(ctx, &request, NULL, &answer, NULL);
 
-	/* Without a mapper the pages are unpinned here. */
-	return r == -ENOMEM || r == -EUSERS ? mlx5_handle_destroy(ctx->ibv->cmd_fd, kind, handle) : r;
+	/* Without a mapper the pages are unpinned here, whatever kept one from starting: the keys must end. */
+	return ctx->mapper && !mapper_is_dead(ctx->mapper) ? r : mlx5_handle_destroy(ctx->ibv->cmd_fd, kind, handle);
 }
 
 /* ---- queue memory ------------------------------------------------------------------------------------------------------ */
@@ -180,15 +180,18 @@ int mlx5_memory_store(const struct mlx5_memory *memory, uint64_t offset, uint32_
 
 /* ---- doorbell pages ------------------------------------------------------------------------------------------------------ */
 
-/* The NIC's epoll set reports the end of the channel, once. Several pages have one channel, which is in the set once. */
+/*
+ * The NIC's epoll set reports the end of the channel, once. Several pages have one channel, which is in the set once. If it has ended
+ * before the context has its page, the report came too early for that page: so each page asks for another one.
+ */
 static int watch_mapper(struct mlx5_ctx *ctx, struct mlx5_page *page)
 {
 	struct epoll_event ev = {.events = EPOLLONESHOT, .data.u64 = MLX5_WATCH_MAPPERS};
-	int channel = mapper_channel(page->mapper), r = 0;
+	int channel = mapper_channel(page->mapper), set = ctx->nic->base.event_fd;
 
-	if (channel >= 0 && epoll_ctl(ctx->nic->base.event_fd, EPOLL_CTL_ADD, channel, &ev) < 0 && errno != EEXIST)
-		r = -errno;
-	return r;
+	if (channel < 0 || epoll_ctl(set, EPOLL_CTL_ADD, channel, &ev) == 0)
+		return 0;
+	return errno == EEXIST && epoll_ctl(set, EPOLL_CTL_MOD, channel, &ev) == 0 ? 0 : -errno;
 }
 
 static void describe(const struct mlx5_page *page, struct nic_doorbell *doorbell)
@@ -214,11 +217,12 @@ static int ask_for_page(struct mlx5_ctx *ctx, const struct nic_saved_fds *saved,
 		memcpy(fds.fds, &saved->fds[MLX5_SAVED_NIC_PAGE], fds.n * sizeof(int));
 	}
 	r = call_own(ctx, &request, &fds, &answer, &page->fds);
+	/* No page has the number 0. */
 	if (answer.id) {
 		page->mapper = mapper_ref(ctx->mapper);
 		page->id = answer.id;
 	}
-	return r < 0 ? r : page->fds.n == MAPPER_MAX_FDS ? 0 : -EIO;
+	return r < 0 ? r : page->mapper && page->fds.n == MAPPER_MAX_FDS ? 0 : -EIO;
 }
 
 int mlx5_page_open(struct mlx5_ctx *ctx, const struct nic_saved_fds *saved, struct nic_doorbell *ret_doorbell,

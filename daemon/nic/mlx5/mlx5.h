@@ -236,7 +236,7 @@ struct mlx5_qp {
 
 struct mlx5_mr {
 	struct nic_mr base;
-	bool is_mapped; /* its pages are a memfd's: unpinned by a mapper */
+	bool is_mapped; /* its pages are, or may be, a memfd's: unpinned by a mapper */
 	struct ibv_mr *ibv; /* owned; NULL: destroyed before the import */
 };
 

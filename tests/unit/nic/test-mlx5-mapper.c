@@ -2,13 +2,18 @@
 /* Processes that map the memory of clients, one for each user: their end, and what it does to others. On simulated NICs. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/nic/mlx5/mlx5-bell.h"
+#include "daemon/nic/mlx5/mlx5-mapper.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 #include "tests/unit/nic/client.h"
@@ -182,4 +187,150 @@ TEST(mapper_that_dies_loses_the_sessions_for_which_it_rang)
 	write_one(&bob, 3);
 	client_close(&bob);
 	rig_close(&rig);
+}
+
+/* Its keys must end with it, whatever keeps another mapper from starting. */
+TEST(region_whose_mapper_has_died_is_destroyed_when_no_other_can_start)
+{
+	struct client alice;
+	struct nic_mr *mr;
+	struct rig rig;
+	int zygote;
+
+	rig_start(&rig);
+	client_open_ctx_for(&alice, rig.nic[0], 1, ALICE);
+	client_reg(&alice);
+	kill_mapper(ALICE);
+	wait_for_no_mapper(ALICE);
+	zygote = rig.zygote;
+	rig.zygote = -1;
+	mr = rig.nic[0]->ops->mr_dereg(alice.mr);
+	rig.zygote = zygote;
+	ASSERT(!mr);
+	munmap(alice.mem, CLIENT_MEM_BYTES);
+	close(alice.mem_fd);
+	/* A context in which an object cannot be destroyed gets no more. */
+	client_reg(&alice);
+	client_close(&alice);
+	rig_close(&rig);
+}
+
+/* The region's record does not tell what memory it has: so a mapper unpins it, not the daemon that has taken it over. */
+TEST(regions_of_a_former_daemon_are_destroyed_by_a_mapper)
+{
+	struct nic_import_attr attr = {.ctx = {.session_id = 2, .uid = ALICE, .health_fd = -1}, .shared = true};
+	struct nic_imported imported;
+	const struct nic_ops *ops;
+	struct client alice;
+	struct rig rig;
+	void *record;
+	pid_t pid;
+
+	rig_start(&rig);
+	ops = rig.nic[0]->ops;
+	client_open_ctx_for(&alice, rig.nic[0], 1, ALICE);
+	client_reg(&alice);
+	ASSERT_OK(client_export(&alice, &record, &attr.record_bytes));
+	ASSERT_OK(ops->ctx_saved_fds(alice.ctx, &attr.fds));
+	attr.fds.fds[0] = fcntl(attr.fds.fds[0], F_DUPFD_CLOEXEC, 3);
+	ASSERT_GE(attr.fds.fds[0], 0);
+	attr.record = record;
+	client_swap_ctx(alice.ctx, NULL);
+	ASSERT(!ops->ctx_unimport(alice.ctx));
+	wait_for_no_mapper(ALICE);
+	ASSERT_OK(ops->ctx_import(rig.nic[0], &attr, &imported));
+	ASSERT_EQ(imported.n_mrs, 1u);
+	ASSERT_EQ(find_mappers(ALICE, &pid), 0u);
+	ASSERT(!ops->mr_dereg(imported.mrs[0]));
+	ASSERT_EQ(find_mappers(ALICE, &pid), 1u);
+	ASSERT(!ops->ctx_close(imported.ctx));
+	wait_for_no_mapper(ALICE);
+	nic_imported_deinit(&imported);
+	munmap(alice.doorbell_page, SHMD_DB_PAGE_BYTES);
+	munmap(alice.mem, CLIENT_MEM_BYTES);
+	close(attr.fds.fds[0]);
+	close(alice.mem_fd);
+	free(record);
+	rig_close(&rig);
+}
+
+/* A packet of no bytes is the end of the channel to its reader, whatever descriptors it has. */
+TEST(descriptors_without_bytes_are_closed)
+{
+	struct mapper_fds fds = {.n = 1}, got;
+	int ends[2], socks[2];
+	size_t bytes;
+	uint64_t word;
+
+	ASSERT_OK(pipe2(ends, O_CLOEXEC | O_NONBLOCK));
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socks));
+	fds.fds[0] = ends[1];
+	ASSERT_OK(mapper_send(socks[0], &word, 0, &fds));
+	close(ends[1]);
+	ASSERT_ERR(mapper_recv(socks[1], &word, sizeof(word), &bytes, &got), EPIPE);
+	/* Nobody has the writing end any more. */
+	ASSERT_EQ(read(ends[0], &word, 1), 0);
+	close(ends[0]);
+	close(socks[0]);
+	close(socks[1]);
+}
+
+/* ---- a mapper that somebody else has taken over --------------------------------------------------------------------------- */
+
+/* All that it is asked for it has done, and everything is number 0; doorbell pages come with four descriptors. */
+static void *answer_nothing(void *arg)
+{
+	struct mapper_fds fds, none = {0}, page = {.n = MAPPER_MAX_FDS};
+	int sock = *(int *)arg;
+	struct mapper_request request;
+	struct mapper_answer answer;
+	size_t bytes;
+
+	for (unsigned int i = 0; i < MAPPER_MAX_FDS; i++)
+		page.fds[i] = sock;
+	memset(&answer, 0, sizeof(answer));
+	while (mapper_recv(sock, &request, sizeof(request), &bytes, &fds) == 0) {
+		mapper_fds_close(&fds);
+		mapper_send(sock, &answer, mapper_answer_bytes(&request), request.op == MAPPER_PAGE_ADD ? &page : &none);
+	}
+	close(sock);
+	return NULL;
+}
+
+struct taken_over {
+	pthread_t thread;
+	int sock; /* the thread's */
+};
+
+static int start_taken_over(void *arg, uint32_t uid, int *ret_channel)
+{
+	struct taken_over *mapper = arg;
+	int socks[2];
+
+	(void)uid;
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socks));
+	mapper->sock = socks[1];
+	ASSERT_OK(-pthread_create(&mapper->thread, NULL, answer_nothing, &mapper->sock));
+	*ret_channel = socks[0];
+	return 0;
+}
+
+TEST(doorbell_page_without_a_number_is_refused)
+{
+	const struct nic_ctx_attr of = {.session_id = 1, .uid = ALICE, .doorbell = NIC_DOORBELL_CPU, .health_fd = -1};
+	struct taken_over mapper = {.sock = -1};
+	const struct nic_mlx5_attr attr = {.start_process = start_taken_over, .start_arg = &mapper};
+	struct nic_mlx5_report report;
+	struct nic_ctx *ctx;
+	struct list nics;
+	struct nic *nic;
+
+	if (!MLX5_HAS_BELL)
+		test_skip("no doorbell mode cpu on this machine");
+	list_init(&nics);
+	ASSERT_OK(nic_mlx5_probe(&attr, &nics, &report));
+	nic = list_first_entry(&nics, struct nic, link);
+	ASSERT_ERR(nic->ops->ctx_open(nic, &of, &ctx), EIO);
+	ASSERT_OK(-pthread_join(mapper.thread, NULL));
+	ASSERT(!nic->ops->close(nic));
 }
