@@ -289,12 +289,17 @@ bool fdstore_waits(const char *prefix)
 	return false;
 }
 
-void fdstore_end(void)
+void fdstore_await(void)
 {
 	uint64_t end = nsec_add(nsec_now(), END_NSEC);
 
 	while (!fdstore_flush() && nsec_now() < end)
 		poll(NULL, 0, END_LOOK_MSEC);
+}
+
+void fdstore_end(void)
+{
+	fdstore_await();
 	while (!list_empty(&waiting.all))
 		message_free(list_first_entry(&waiting.all, struct message, link));
 	words = safe_close(words);

@@ -25,7 +25,9 @@ void fdstore_notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The same without waiting: -EAGAIN when the manager has too much unread, then it was not told. */
 int fdstore_try_notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* The last one: waits up to 2 s for a manager that is busy. A later notification opens another socket. */
+/* Of a daemon that ends: waits up to 2 s for a manager that is busy. */
+void fdstore_await(void);
+/* The last one, which waits likewise. A later notification opens another socket. */
 void fdstore_end(void);
 
 /* ---- kept descriptors ------------------------------------------------------------------------------------------- */

@@ -107,6 +107,30 @@ TEST_TIMEOUT(manager_that_reads_nothing_delays_nobody_else_and_has_everything_la
 	fixture_keeper_stop(&keeper);
 }
 
+/* One that stops while it is kept waits for the manager, as one that ends everything does. */
+TEST_TIMEOUT(daemon_that_stops_gives_a_busy_manager_what_waits, 180)
+{
+	struct raw_client raws[N_SESSIONS];
+	struct fixture_keeper keeper = {0};
+	unsigned int n;
+
+	fixture_keeper_start(&keeper, NULL);
+	n = fixture_keeper_n_starts(&keeper);
+	ASSERT_OK(kill(keeper.pid, SIGSTOP));
+	for (unsigned int i = 0; i < N_SESSIONS; i++)
+		open_session(&raws[i], &keeper);
+	ASSERT_GT(count_busy(&keeper), 0u);
+	ASSERT_OK(kill(keeper.daemon.pid, SIGTERM));
+	usleep(300000);
+	ASSERT_OK(kill(keeper.pid, SIGCONT));
+	fixture_keeper_wait_start(&keeper, n + 1);
+	for (unsigned int i = 0; i < N_SESSIONS; i++) {
+		expect_resumed(&raws[i]);
+		raw_close(&raws[i]);
+	}
+	fixture_keeper_stop(&keeper);
+}
+
 static void wait_for_names(struct fixture_keeper *keeper, const char *wanted)
 {
 	uint64_t end = nsec_now() + LIMIT_NSEC;
