@@ -209,7 +209,8 @@ bool session_waits_for_manager(const struct session *session)
 {
 	const struct registry_attr *attr = &session->registry->attr;
 
-	return session->saved.state && attr->store && attr->store->waits(attr->store_arg, session->id);
+	return session->saved.state && attr->store && session->saved.mark &&
+	       !attr->store->reached(attr->store_arg, session->saved.mark);
 }
 
 /* Its client sees the end of its socket at once if no other daemon can find the session. */
