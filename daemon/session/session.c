@@ -192,6 +192,8 @@ void session_end(struct session *session, enum shmd_status status, const char *f
 	va_end(ap);
 	session_note_event(session, end_event(status), "session ends: %s", msg.event.text);
 	session_health_end(session);
+	/* Nobody flushes it later. */
+	connection_release(&session->connection);
 	session_send(session, &msg, NULL);
 	/* session_send may have ended it, when the socket is broken or full. */
 	session->ended = true;
