@@ -647,9 +647,22 @@ static void finish_work(struct daemon *daemon)
 	if (r < 0) {
 		log_line(LOG_ERR, NULL, "%s: leaving the rest to the kernel", why_unfinished(daemon, r));
 		listener_deinit(&daemon->listener);
+		fdstore_end();
 		_exit(EXIT_FAILURE);
 	}
 	daemon->workers = workers_free(daemon->workers);
+}
+
+/* Only then their sockets outlive this process with their porters, and their last answers are on their way. */
+static void give_to_manager(struct daemon *daemon)
+{
+	struct client *client, *tmp;
+
+	if (list_empty(&daemon->clients))
+		return;
+	fdstore_await();
+	list_for_each_entry_safe(client, tmp, &daemon->clients, link)
+		session_flush(client->session);
 }
 
 /*
@@ -663,6 +676,7 @@ static void __attribute__((noreturn)) leave(struct daemon *daemon)
 	if (!daemon->ran)
 		log_line(LOG_ERR, &(struct log_fields){.event = CATALOG_START_FAILED},
 			 "cannot start, after taking over sessions of the previous daemon: they wait for the next one");
+	fdstore_end();
 	fflush(NULL);
 	_exit(daemon->ran ? EXIT_SUCCESS : EXIT_FAILURE);
 }
@@ -678,6 +692,7 @@ struct daemon *daemon_free(struct daemon *daemon)
 	list_for_each_entry_safe(client, tmp, &daemon->clients, link)
 		if (!session_is_saved(client->session) || client->session->ended)
 			client_free(client);
+	give_to_manager(daemon);
 	if (daemon->porters)
 		porters_await_told(porter_watch_porters(daemon->porters), TOLD_NSEC);
 	if (daemon->have_registry)

@@ -22,7 +22,6 @@
 
 #include "daemon/restart/import.h"
 #include "daemon/restart/state.h"
-#include "daemon/restart/store-carriers.h"
 #include "daemon/service/fdstore.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
@@ -58,13 +57,14 @@ static void ops_settle(void *arg)
 	manager_store_settle(arg);
 }
 
-static bool ops_waits(void *arg, uint64_t session)
+static uint64_t ops_mark(void *arg)
 {
-	char prefix[32];
+	return manager_store_mark(arg);
+}
 
-	snprintf(prefix, sizeof(prefix), "s%" PRIx64 "-", session);
-	/* Memory of the session may lie in a carrier that the manager has not got yet. */
-	return fdstore_waits(prefix) || fdstore_waits(CARRIERS_PREFIX);
+static bool ops_reached(void *arg, uint64_t mark)
+{
+	return fdstore_reached(mark);
 }
 
 static int ops_take(void *arg, const char *name)
@@ -73,7 +73,7 @@ static int ops_take(void *arg, const char *name)
 }
 
 const struct save_store resume_store = {.put = ops_put, .put_memory = ops_put_memory, .room = ops_room, .remove = ops_remove,
-					.settle = ops_settle, .waits = ops_waits, .take = ops_take};
+					.settle = ops_settle, .mark = ops_mark, .reached = ops_reached, .take = ops_take};
 
 /* ---- what was claimed ---------------------------------------------------------------------------------------------- */
 

@@ -250,6 +250,16 @@ void save_drop(struct session *session, const char *fmt, ...)
 
 typedef int put_fn(void *arg, const char *name, int fd);
 
+/* Memory in a carrier may be there before others that were put earlier. */
+static void note_mark(struct session *session)
+{
+	const struct registry_attr *attr = &session->registry->attr;
+	uint64_t mark = attr->store->mark(attr->store_arg);
+
+	if (mark > session->saved.mark)
+		session->saved.mark = mark;
+}
+
 static int save_by(struct session *session, put_fn *put, const char *name, int fd)
 {
 	int r;
@@ -258,6 +268,8 @@ static int save_by(struct session *session, put_fn *put, const char *name, int f
 		return -ENOENT;
 	r = has_share(session) ? put(session->registry->attr.store_arg, name, fd) : -EDQUOT;
 	session->saved.n_names += r == 0;
+	if (r == 0)
+		note_mark(session);
 	if (r == -EDQUOT)
 		save_drop(session, "this user has its share of what the service manager keeps (max-kept-fds)");
 	else if (r == -ENOSPC)

@@ -21,6 +21,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,7 @@
 #define CLOSE_LATER_BLOCKS 512
 
 /* Session 0 does not exist. A daemon that knows no carriers discards them. */
-#define NAME_FORMAT CARRIERS_PREFIX "%x.%u"
+#define NAME_FORMAT "s0-b%x.%u"
 
 struct carried {
 	struct list link; /* in order, as in the socket */
@@ -59,6 +60,7 @@ struct carrier_queue {
 struct carrier {
 	struct list link;
 	unsigned int number;
+	uint64_t mark; /* of fdstore.h: the manager has it */
 	struct carrier_queue queues[CARRIERS_NAMES];
 };
 
@@ -326,13 +328,22 @@ static void carrier_free(struct carriers *carriers, struct carrier *carrier)
 	free(carrier);
 }
 
-/* The manager closes the sockets after the daemon has, and so what lies in them. */
+static void drop_all(struct carriers *carriers, struct carrier *carrier)
+{
+	for (unsigned int i = 0; i < CARRIERS_NAMES; i++)
+		while (carrier->queues[i].n > 0)
+			drop_first(carriers, list_first_entry(&carrier->queues[i].packets, struct carried, link));
+}
+
+/* The manager closes the sockets after the daemon has, and so what lies in them; or it has not got them, and this is the last close. */
 static void let_go(struct carriers *carriers, struct carrier *carrier)
 {
 	char names[CARRIERS_NAMES][FDSTORE_NAME_BYTES];
 
 	for (unsigned int i = 0; i < CARRIERS_NAMES; i++)
 		name_queue(&carrier->queues[i], names[i]);
+	if (!fdstore_reached(carrier->mark))
+		drop_all(carriers, carrier);
 	carrier_free(carriers, carrier);
 	for (unsigned int i = 0; i < CARRIERS_NAMES; i++)
 		fdstore_drop(names[i]);
@@ -384,11 +395,17 @@ int carriers_grow(struct carriers *carriers)
 		return r;
 	}
 	r = keep(carrier);
+	carrier->mark = fdstore_mark();
 	if (r < 0)
 		let_go(carriers, carrier);
 	else
 		carriers->spare = carrier;
 	return r;
+}
+
+uint64_t carriers_mark(const struct carried *carried)
+{
+	return carried->queue->carrier->mark;
 }
 
 static bool is_needless(const struct carrier *carrier)

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "proto/base/list.h"
 
@@ -28,9 +29,6 @@ struct carriers {
 	size_t name_bytes; /* of all, with what stands between two */
 };
 
-/* Names of carriers begin with it. */
-#define CARRIERS_PREFIX "s0-b"
-
 void carriers_init(struct carriers *carriers);
 void carriers_deinit(struct carriers *carriers); /* the manager keeps what it has */
 
@@ -38,9 +36,11 @@ void carriers_deinit(struct carriers *carriers); /* the manager keeps what it ha
 int carriers_put(struct carriers *carriers, const char *name, int fd, struct carried **ret_carried);
 /*
  * One more carrier. -EDQUOT: more descriptors may not be in flight, or all numbers were used; -ENOPROTOOPT: the next daemon
- * could not read it. While the manager is busy, fdstore_waits(CARRIERS_PREFIX), and what lies in the carrier is not kept yet.
+ * could not read it.
  */
 int carriers_grow(struct carriers *carriers);
+/* As fdstore_mark(): the manager keeps this memory as soon as it has its carrier. */
+uint64_t carriers_mark(const struct carried *carried);
 /* carriers_settle() then takes it out; until then the next daemon would find it. */
 void carriers_remove(struct carriers *carriers, struct carried *carried);
 /* keep_spare: an empty carrier stays if no other has a free place. */

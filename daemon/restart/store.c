@@ -59,6 +59,7 @@ struct manager_store {
 	struct carriers carriers;
 	unsigned int n, n_direct, max; /* entries; those that the manager has under their names */
 	size_t name_bytes; /* of those */
+	uint64_t mark; /* of fdstore.h: the manager has what was put last */
 	int claim_error;
 	struct porters *porters; /* borrowed, or NULL */
 };
@@ -227,9 +228,11 @@ static int keep_direct(struct manager_store *store, struct entry *entry, int fd)
 {
 	int r = fdstore_keep(entry->name, fd);
 
-	if (r == 0)
-		count_direct(store, entry);
-	return r;
+	if (r < 0)
+		return r;
+	count_direct(store, entry);
+	store->mark = fdstore_mark();
+	return 0;
 }
 
 static int carry(struct manager_store *store, struct entry *entry, int memfd)
@@ -266,8 +269,10 @@ static int put(struct manager_store *store, const char *name, int fd, bool may_b
 	r = add_entry(store, name, fd, &entry);
 	if (r < 0)
 		return r;
-	if (may_be_carried && again >= 0 && store->n_direct >= MANY_ENTRIES && carry(store, entry, again) == 0)
+	if (may_be_carried && again >= 0 && store->n_direct >= MANY_ENTRIES && carry(store, entry, again) == 0) {
+		store->mark = carriers_mark(entry->carried);
 		return 0;
+	}
 	r = keep_direct(store, entry, again >= 0 ? again : fd);
 	if (r < 0)
 		entry_free(store, entry);
@@ -282,6 +287,11 @@ int manager_store_put(struct manager_store *store, const char *name, int fd)
 int manager_store_put_memory(struct manager_store *store, const char *name, int fd)
 {
 	return put(store, name, fd, true);
+}
+
+uint64_t manager_store_mark(const struct manager_store *store)
+{
+	return store ? store->mark : 0;
 }
 
 static void remove_entry(struct manager_store *store, struct entry *entry)

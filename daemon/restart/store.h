@@ -8,6 +8,8 @@
 #ifndef SHMEMD_RESTART_STORE_H
 #define SHMEMD_RESTART_STORE_H
 
+#include <stdint.h>
+
 struct porters;
 struct manager_store; /* NULL is a store that keeps nothing: every call accepts it */
 
@@ -34,6 +36,8 @@ struct manager_store *manager_store_free(struct manager_store *store); /* closes
 int manager_store_put(struct manager_store *store, const char *name, int fd);
 /* The same for memory, of which there may be much: it costs the manager little. Anything but a memfd is put as above. */
 int manager_store_put_memory(struct manager_store *store, const char *name, int fd);
+/* After a put that succeeded: fdstore_reached() tells of it whether the manager has what was put. */
+uint64_t manager_store_mark(const struct manager_store *store);
 void manager_store_remove(struct manager_store *store, const char *name); /* unknown names are fine */
 void manager_store_settle(struct manager_store *store); /* after some were removed: the manager lets go of memory, too */
 /* A claimed descriptor, now the caller's; the manager keeps it until it is removed. -ENOENT: none, or taken. */

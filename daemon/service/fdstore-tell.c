@@ -31,6 +31,7 @@
 
 struct message {
 	struct list link;
+	uint64_t number; /* rises */
 	int fd; /* owned; -1: none */
 	char name[FDSTORE_NAME_BYTES]; /* of the descriptor, or "" */
 	char text[];
@@ -42,6 +43,7 @@ static int words = -1;
 static struct {
 	struct list all; /* struct message.link, oldest first */
 	unsigned int n_fds; /* how many have one */
+	uint64_t last_number;
 } waiting = {.all = {&waiting.all, &waiting.all}};
 
 /* ---- names ------------------------------------------------------------------------------------------------------ */
@@ -197,6 +199,7 @@ static int wait_with(const char *text, const char *name, int fd)
 		free(message);
 		return r;
 	}
+	message->number = ++waiting.last_number;
 	waiting.n_fds += fd >= 0;
 	list_add_tail(&waiting.all, &message->link);
 	return 0;
@@ -276,25 +279,33 @@ int fdstore_drop(const char *name)
 	return say(text, "", -1);
 }
 
-bool fdstore_waits(const char *prefix)
+uint64_t fdstore_mark(void)
 {
-	size_t bytes = strlen(prefix);
-	struct message *message;
-
-	if (fdstore_flush())
-		return false;
-	list_for_each_entry (message, &waiting.all, link)
-		if (message->fd >= 0 && strncmp(message->name, prefix, bytes) == 0)
-			return true;
-	return false;
+	return list_empty(&waiting.all) ? 0 : waiting.last_number;
 }
 
-void fdstore_end(void)
+/* Messages leave in their order. */
+static bool is_behind(uint64_t mark)
+{
+	return list_empty(&waiting.all) || list_first_entry(&waiting.all, struct message, link)->number > mark;
+}
+
+bool fdstore_reached(uint64_t mark)
+{
+	return is_behind(mark) || fdstore_flush() || is_behind(mark);
+}
+
+void fdstore_await(void)
 {
 	uint64_t end = nsec_add(nsec_now(), END_NSEC);
 
 	while (!fdstore_flush() && nsec_now() < end)
 		poll(NULL, 0, END_LOOK_MSEC);
+}
+
+void fdstore_end(void)
+{
+	fdstore_await();
 	while (!list_empty(&waiting.all))
 		message_free(list_first_entry(&waiting.all, struct message, link));
 	words = safe_close(words);

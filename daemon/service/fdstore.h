@@ -25,7 +25,9 @@ void fdstore_notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The same without waiting: -EAGAIN when the manager has too much unread, then it was not told. */
 int fdstore_try_notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* The last one: waits up to 2 s for a manager that is busy. A later notification opens another socket. */
+/* Waits up to 2 s for a manager that is busy: for a daemon that ends. */
+void fdstore_await(void);
+/* The last one, which waits likewise. A later notification opens another socket. */
 void fdstore_end(void);
 
 /* ---- kept descriptors ------------------------------------------------------------------------------------------- */
@@ -52,7 +54,8 @@ int fdstore_keep(const char *name, int fd);
 /* It lets go of what it keeps under this name, or never gets it. Waits for nobody. */
 int fdstore_drop(const char *name);
 bool fdstore_flush(void); /* false: something has not reached it */
-/* After a flush: a descriptor whose name begins so has not reached it. */
-bool fdstore_waits(const char *prefix);
+/* A number for all that was said up to now, as far as it waits; 0: nothing does. */
+uint64_t fdstore_mark(void);
+bool fdstore_reached(uint64_t mark); /* the manager has all of that */
 
 #endif

@@ -107,13 +107,13 @@ static void tell_ready(struct service *service)
 	format_status(service, service->told, sizeof(service->told));
 	fdstore_notify("READY=1\nSTATUS=%s", service->told);
 	warn_short_watchdog(service);
+	/* If it waits for a busy manager, no client may come to move it on. Removals of the start may be left, too. */
+	service_activity(service);
 }
 
 void service_ready(struct service *service)
 {
 	tell_ready(service);
-	/* Removals of the start may be left. */
-	service_activity(service);
 	if (service->watchdog)
 		ping(service);
 }

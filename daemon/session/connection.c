@@ -93,6 +93,14 @@ void connection_deinit(struct connection *conn, struct quota_charge *place)
 	conn->fd = -1;
 }
 
+static bool is_held(struct connection *conn)
+{
+	bool held = conn->is_held && conn->is_held(conn->held_arg);
+
+	conn->is_released &= held;
+	return held && !conn->is_released;
+}
+
 /*
  * Unread descriptors of others fill the kernel's limit for one sender: this client cannot help it. Its own
  * user's share is less than that.
@@ -102,7 +110,7 @@ static int send_now(struct connection *conn, const void *buf, size_t bytes, cons
 	unsigned int n_fds = fds ? fds->n : 0;
 	int r = -ETOOMANYREFS;
 
-	conn->stalled = conn->is_held && conn->is_held(conn->held_arg);
+	conn->stalled = is_held(conn);
 	if (conn->stalled)
 		return -EAGAIN;
 	/* Descriptors that were read are known to be only as long as nothing else is unread. */
@@ -135,6 +143,10 @@ int connection_send(struct connection *conn, const void *buf, size_t bytes, cons
 	if (too_many_fds(conn, fds ? fds->n : 0))
 		return -ENOBUFS;
 	r = list_empty(&conn->out) ? send_now(conn, buf, bytes, fds) : -EAGAIN;
+	if (r == -EAGAIN && queue_full(conn, bytes)) {
+		connection_release(conn);
+		r = list_empty(&conn->out) ? send_now(conn, buf, bytes, fds) : -EAGAIN;
+	}
 	if (r != -EAGAIN)
 		return r;
 	if (queue_full(conn, bytes))
@@ -163,6 +175,15 @@ int connection_flush(struct connection *conn)
 		drop_first(conn, packet);
 	}
 	return 0;
+}
+
+/* The next call that sends reports errors. */
+void connection_release(struct connection *conn)
+{
+	if (!conn->is_held)
+		return;
+	conn->is_released = true;
+	connection_flush(conn);
 }
 
 bool connection_wants_write(const struct connection *conn)

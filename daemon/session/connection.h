@@ -31,6 +31,7 @@ struct connection {
 	size_t out_bytes;
 	bool (*is_held)(void *arg); /* nothing may be sent yet; or NULL */
 	void *held_arg;
+	bool is_released; /* whatever that says, until it says no */
 	bool stalled; /* so it is, or too many descriptors of this user or, the kernel says, of this daemon are on their way: try again soon */
 };
 
@@ -40,6 +41,8 @@ void connection_deinit(struct connection *conn, struct quota_charge *place);
 
 /* Send now or later. The descriptors stay the caller's. -ENOBUFS: too much waits; or the socket's error. */
 int connection_send(struct connection *conn, const void *buf, size_t bytes, const struct fdlist *fds);
+/* Packets that are held go out now, and those behind them. Beyond its limits a connection releases itself. */
+void connection_release(struct connection *conn);
 int connection_flush(struct connection *conn); /* 0, also when some still waits; or the socket's error */
 bool connection_wants_write(const struct connection *conn); /* when the socket has room */
 /* Something waits that the socket has room for, but descriptors cannot be sent now: flush after a while. */

@@ -73,7 +73,8 @@ struct save_store {
 	unsigned int (*room)(void *arg); /* for how many more, as names usually are */
 	void (*remove)(void *arg, const char *name); /* also when there is none */
 	void (*settle)(void *arg); /* after the last of a row of removes */
-	bool (*waits)(void *arg, uint64_t session); /* the manager is busy and has not got all of this session */
+	uint64_t (*mark)(void *arg); /* of what was put last; marks rise */
+	bool (*reached)(void *arg, uint64_t mark); /* the manager has all up to there: it may be busy */
 	int (*take)(void *arg, const char *name); /* of those that a former daemon put: the caller's. -ENOENT */
 };
 
@@ -81,6 +82,7 @@ struct save_store {
 struct session_saved {
 	struct state *state; /* owned; NULL: the session ends with the daemon */
 	char reason[128]; /* why it does, though there is a store; or empty */
+	uint64_t mark; /* of the store: for all that was put; 0: the manager has it */
 	uint64_t held_since_nsec; /* when a packet first had to wait until the manager has what was put; 0: none waits */
 	bool is_held_by_porter; /* beyond the death of this daemon: once the manager has everything that makes it go on */
 	bool is_named; /* the state is: from the first answer on */

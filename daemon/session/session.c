@@ -192,6 +192,8 @@ void session_end(struct session *session, enum shmd_status status, const char *f
 	va_end(ap);
 	session_note_event(session, end_event(status), "session ends: %s", msg.event.text);
 	session_health_end(session);
+	/* Nobody flushes it later. */
+	connection_release(&session->connection);
 	session_send(session, &msg, NULL);
 	/* session_send may have ended it, when the socket is broken or full. */
 	session->ended = true;
@@ -209,7 +211,8 @@ bool session_waits_for_manager(const struct session *session)
 {
 	const struct registry_attr *attr = &session->registry->attr;
 
-	return session->saved.state && attr->store && attr->store->waits(attr->store_arg, session->id);
+	return session->saved.state && attr->store && session->saved.mark &&
+	       !attr->store->reached(attr->store_arg, session->saved.mark);
 }
 
 /* Its client sees the end of its socket at once if no other daemon can find the session. */

@@ -107,6 +107,76 @@ TEST_TIMEOUT(manager_that_reads_nothing_delays_nobody_else_and_has_everything_la
 	fixture_keeper_stop(&keeper);
 }
 
+#define N_MANY 70u /* so many that the manager has memory in carriers */
+#define N_MORE 24u /* more than a carrier has places for */
+
+static unsigned int n_carriers(struct fixture_keeper *keeper)
+{
+	static char names[1 << 16];
+	unsigned int n = 0;
+
+	fixture_keeper_list(keeper, names, sizeof(names));
+	for (const char *at = names; (at = strstr(at, "s0-b")); at++)
+		n++;
+	return n;
+}
+
+/* A carrier that waits has memory of those alone who put it there. */
+TEST_TIMEOUT(memory_that_waits_for_a_busy_manager_delays_its_own_session_alone, 180)
+{
+	struct fixture_keeper keeper = {0};
+	struct raw_client before, busy[N_SESSIONS];
+
+	fixture_keeper_start(&keeper, NULL);
+	open_session(&before, &keeper);
+	for (unsigned int i = 0; i < N_MANY; i++)
+		raw_reg(&before, 4096);
+	wait_until_kept(&keeper);
+	ASSERT_GT(n_carriers(&keeper), 0u);
+	ASSERT_OK(kill(keeper.pid, SIGSTOP));
+	for (unsigned int i = 0; i < N_SESSIONS; i++)
+		open_session(&busy[i], &keeper);
+	ASSERT_GT(count_busy(&keeper), 0u);
+	for (unsigned int i = 0; i < N_MORE; i++)
+		raw_reg(&busy[N_SESSIONS - 1], 4096);
+	ask_quickly(&before);
+	ASSERT_LE(count_busy(&keeper), N_SESSIONS);
+	ASSERT_OK(kill(keeper.pid, SIGCONT));
+	wait_until_kept(&keeper);
+	fixture_keeper_kill_daemon(&keeper);
+	expect_resumed(&before);
+	for (unsigned int i = 0; i < N_SESSIONS; i++) {
+		expect_resumed(&busy[i]);
+		raw_close(&busy[i]);
+	}
+	raw_close(&before);
+	fixture_keeper_stop(&keeper);
+}
+
+/* One that stops while it is kept waits for the manager, as one that ends everything does. */
+TEST_TIMEOUT(daemon_that_stops_gives_a_busy_manager_what_waits, 180)
+{
+	struct raw_client raws[N_SESSIONS];
+	struct fixture_keeper keeper = {0};
+	unsigned int n;
+
+	fixture_keeper_start(&keeper, NULL);
+	n = fixture_keeper_n_starts(&keeper);
+	ASSERT_OK(kill(keeper.pid, SIGSTOP));
+	for (unsigned int i = 0; i < N_SESSIONS; i++)
+		open_session(&raws[i], &keeper);
+	ASSERT_GT(count_busy(&keeper), 0u);
+	ASSERT_OK(kill(keeper.daemon.pid, SIGTERM));
+	usleep(300000);
+	ASSERT_OK(kill(keeper.pid, SIGCONT));
+	fixture_keeper_wait_start(&keeper, n + 1);
+	for (unsigned int i = 0; i < N_SESSIONS; i++) {
+		expect_resumed(&raws[i]);
+		raw_close(&raws[i]);
+	}
+	fixture_keeper_stop(&keeper);
+}
+
 static void wait_for_names(struct fixture_keeper *keeper, const char *wanted)
 {
 	uint64_t end = nsec_now() + LIMIT_NSEC;

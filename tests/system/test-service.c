@@ -402,6 +402,29 @@ TEST(reload_of_a_wrong_file_keeps_everything_and_says_line_and_reason)
 	manager_deinit(&manager);
 }
 
+/* No client comes meanwhile, whose request would move on what waits. */
+TEST_TIMEOUT(reload_ends_for_a_manager_that_was_busy, 60)
+{
+	struct fixture_daemon daemon;
+	struct manager manager;
+	char text[1024];
+
+	manager_init(&manager);
+	start(&manager, &daemon, "");
+	/* Until the daemon has nothing more to say of its start. */
+	while (manager_hear(&manager, 3 * NSEC_PER_SEC, text, sizeof(text)))
+		;
+	manager_fill(&manager);
+	write_conf(&manager, "max-qps = 9\n");
+	ASSERT_OK(kill(daemon.pid, SIGHUP));
+	while (!fixture_daemon_has_logged(&daemon, "changed: max-qps\n"))
+		usleep(1000);
+	manager_wait(&manager, "RELOADING=1", text, sizeof(text));
+	manager_wait(&manager, "READY=1", text, sizeof(text));
+	fixture_daemon_stop(&daemon);
+	manager_deinit(&manager);
+}
+
 TEST(reload_names_what_needs_a_restart)
 {
 	struct fixture_daemon daemon;

@@ -109,15 +109,21 @@ static void settle(void *arg)
 {
 }
 
-static bool waits(void *arg, uint64_t session)
+static uint64_t mark(void *arg)
 {
-	struct save_lab *k = arg;
+	(void)arg;
+	return 1;
+}
 
-	return k->is_busy;
+static bool reached(void *arg, uint64_t up_to)
+{
+	const struct save_lab *k = arg;
+
+	return !k->is_busy;
 }
 
 static const struct save_store store = {
-	.put = put, .put_memory = put, .room = room, .remove = drop, .settle = settle, .waits = waits, .take = take};
+	.put = put, .put_memory = put, .room = room, .remove = drop, .settle = settle, .mark = mark, .reached = reached, .take = take};
 
 static void start(struct save_lab *k, uint64_t limit)
 {

@@ -104,6 +104,50 @@ TEST(answer_waits_for_a_busy_manager_and_the_session_is_not_kept_meanwhile)
 	save_lab_deinit(&k);
 }
 
+TEST(session_that_ends_while_the_manager_is_busy_tells_its_client_why)
+{
+	struct save_lab k = {.blocks = false};
+	struct pair pair;
+	struct msg msg;
+
+	save_lab_init(&k, 100);
+	save_lab_hello(&pair, &k);
+	raw_open_nic(&pair.raw, "fake0");
+	k.is_busy = true;
+	ask_status(&pair);
+	ASSERT(session_stalled(pair.session));
+	session_end(pair.session, SHMD_STATUS_KILLED, "somebody killed it");
+	k.is_busy = false;
+	pair.session = session_free(pair.session);
+	hear_status(&pair);
+	ASSERT_OK(raw_recv(&pair.raw, &msg, NULL));
+	ASSERT_EQ(msg.kind, MSG_EVENT);
+	ASSERT_STREQ(msg.event.text, "somebody killed it");
+	msg_deinit(&msg);
+	pair_deinit(&pair);
+	save_lab_deinit(&k);
+}
+
+/* More than a connection holds for one who does not read. */
+TEST(client_that_reads_is_not_blamed_for_a_busy_manager)
+{
+	struct save_lab k = {.blocks = false};
+	struct pair pair;
+
+	save_lab_init(&k, 100);
+	save_lab_hello(&pair, &k);
+	raw_open_nic(&pair.raw, "fake0");
+	k.is_busy = true;
+	for (unsigned int i = 0; i < CONNECTION_MAX_PACKETS + 2; i++)
+		ask_status(&pair);
+	ASSERT(!pair.session->ended);
+	for (unsigned int i = 0; i < CONNECTION_MAX_PACKETS + 2; i++)
+		hear_status(&pair);
+	k.is_busy = false;
+	pair_deinit(&pair);
+	save_lab_deinit(&k);
+}
+
 TEST(session_for_which_the_store_is_too_small_is_saved_no_more)
 {
 	for (unsigned int max = 1; max < 16; max++) {
