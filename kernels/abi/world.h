@@ -177,11 +177,13 @@ SHMD_PIN_OFFSET(struct shmd_dev_ctx, bounce_lock, 128);
 /* ---- teams ----------------------------------------------------------------------------------------------------------------- */
 
 #define SHMD_DEV_MAX_TEAMS 1024u
-#define SHMD_DEV_SYNC_ROUNDS 32u
+#define SHMD_DEV_SYNC_ROUNDS 16u
+#define SHMD_DEV_COLL_FLAG SHMD_DEV_SYNC_ROUNDS
 /*
  * Scratch of a team, in the part of heap 0 that the runtime keeps for itself, at the same offset on all PEs. One flag of 64 bits for
  * each round of a dissemination, in a cache line of its own: the number of the newest sync whose message of this round has arrived.
- * They only grow, so syncs may follow one another without anything between them.
+ * They only grow, so syncs may follow one another without anything between them. From the flag SHMD_DEV_COLL_FLAG on they are those of
+ * collectives.
  *
  * The second half is for collectives: SHMD_DEV_COLL_SENDERS pairs of slots, each a cache line: the number of an exchange, and up to
  * SHMD_DEV_COLL_SLOT_DATA bytes of data (<shmd/dev/coll.h>). A pair belongs to one sender, who uses its slots in turn.

@@ -92,7 +92,7 @@ enum shmd_dev_coll_plan {
 	SHMD_DEV_COLL_LOCAL = 0, /* one PE: a copy */
 	SHMD_DEV_COLL_SLOTS = 1, /* each PE tells each other, and the data travels with it */
 	SHMD_DEV_COLL_FLAT = 2, /* each PE tells each other; data is read where it is */
-	SHMD_DEV_COLL_ROUNDS = 3, /* syncs of the team; data is read where it is */
+	SHMD_DEV_COLL_ROUNDS = 3, /* rounds as in a sync of the team; data is read where it is */
 };
 /* For messages of so many bytes; the same on all PEs of the team. */
 SHMDI_FN enum shmd_dev_coll_plan shmd_dev_coll_plan(const struct shmd_dev_team *team, uint64_t bytes);

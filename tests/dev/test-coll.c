@@ -208,6 +208,33 @@ TEST(syncs_work_after_a_collective_that_failed)
 	pe_lab_free(lab);
 }
 
+/* PE 1 has failed; the others call when it goes on with syncs, which they must not take for the rest of its call. */
+static void call_late(const struct lab_thread *me)
+{
+	if (me->pe == 1) {
+		memset(pe_lab_memory(me->lab, 1), 0xee, 128);
+	} else {
+		me->ctx->timeout_nsec = 200 * MSEC;
+		ASSERT_EQ(shmd_dev_broadcast(me->ctx, &me->lab->pes[me->pe].team, pe_lab_memory(me->lab, me->pe),
+					     pe_lab_memory(me->lab, me->pe) + 64, 8, 1), SHMD_DEV_TIMEOUT);
+	}
+	me->ctx->timeout_nsec = PATIENCE;
+	sync_once(me);
+	sync_once(me);
+}
+
+TEST(syncs_of_a_pe_that_failed_are_not_taken_for_the_rest_of_its_collective)
+{
+	struct pe_lab *lab = pe_lab_new(5);
+
+	/* Without SHMD_TEAM_MAPPED: in rounds. */
+	lab->pes[1].ctx.timeout_nsec = MSEC;
+	ASSERT_EQ(shmd_dev_broadcast(&lab->pes[1].ctx, &lab->pes[1].team, pe_lab_memory(lab, 1), pe_lab_memory(lab, 1) + 64, 8, 1),
+		  SHMD_DEV_TIMEOUT);
+	pe_lab_run(lab, 1, call_late, NULL);
+	pe_lab_free(lab);
+}
+
 TEST(a_pe_that_ends_ends_collectives)
 {
 	struct pe_lab *lab = pe_lab_new(3);

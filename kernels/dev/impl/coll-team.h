@@ -11,7 +11,8 @@
  *	  reader is through with the data before that
  * A number alone needs no room: numbers only grow, and data stays.
  *
- * Teams of many PEs, or of PEs behind queues, use the sync of the team instead, whose messages carry nothing (SHMD_DEV_COLL_ROUNDS).
+ * Teams of many PEs, or of PEs behind queues, use the rounds of a sync instead, whose messages carry nothing (SHMD_DEV_COLL_ROUNDS). They
+ * have flags of their own: a PE whose call failed leaves others in the middle of theirs, and its next sync must not pass for the rest.
  */
 #include <shmd/dev/coll.h>
 
@@ -295,7 +296,7 @@ SHMDI_APART int shmdi_coll_meet_one(const struct shmdi_coll *c)
 	int rc;
 
 	if (!c->is_flat)
-		return shmdi_sync_one(c->ctx, c->team, &c->mode);
+		return shmdi_sync_rounds(c->ctx, c->team, SHMD_DEV_COLL_FLAG, c->number, &c->mode);
 	rc = shmdi_coll_tell_all(c, shmdi_coll_note_of(0, 0), 0);
 	return rc ? rc : shmdi_coll_await_all(c);
 }

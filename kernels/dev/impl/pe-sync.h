@@ -151,13 +151,13 @@ SHMDI_FN int shmd_dev_fence_pe(struct shmd_dev_ctx *ctx, uint32_t pe)
 
 /* ---- teams --------------------------------------------------------------------------------------------------------------------- */
 
-/* The flag of a round at one PE of the world. */
-SHMDI_FN struct shmdi_pe_at shmdi_sync_flag(const struct shmd_dev_team *team, uint32_t pe, uint32_t round)
+/* A flag at one PE of the world. */
+SHMDI_FN struct shmdi_pe_at shmdi_sync_flag(const struct shmd_dev_team *team, uint32_t pe, uint32_t flag)
 {
 	struct shmdi_pe_at at;
 
 	at.addr = 0;
-	at.offset = SHMDI_FIXED(team->scratch_offset) + (uint64_t)round * SHMD_DEV_SYNC_FLAG_BYTES;
+	at.offset = SHMDI_FIXED(team->scratch_offset) + (uint64_t)flag * SHMD_DEV_SYNC_FLAG_BYTES;
 	at.heap = SHMDI_FIXED(team->scratch_heap);
 	at.pe = pe;
 	return at;
@@ -178,12 +178,13 @@ SHMDI_FN int shmdi_sync_tell(struct shmd_dev_ctx *ctx, struct shmdi_pe_at *flag,
 	return SHMD_DEV_OK;
 }
 
-SHMDI_FN int shmdi_sync_round(struct shmd_dev_ctx *ctx, const struct shmd_dev_team *team, uint32_t round, uint64_t number,
+/* `first`: the flag of round 0. */
+SHMDI_FN int shmdi_sync_round(struct shmd_dev_ctx *ctx, const struct shmd_dev_team *team, uint32_t first, uint32_t round, uint64_t number,
 			      const struct shmd_dev_mode *mode)
 {
 	uint64_t n = SHMDI_FIXED(team->n_pes), to = SHMDI_FIXED(team->my_pe) + (1ull << round);
 	const struct shmd_dev_world *world = shmdi_world_of(ctx);
-	struct shmdi_pe_at flag = shmdi_sync_flag(team, shmdi_team_member(team, (uint32_t)(to < n ? to : to - n)), round);
+	struct shmdi_pe_at flag = shmdi_sync_flag(team, shmdi_team_member(team, (uint32_t)(to < n ? to : to - n)), first + round);
 	struct shmdi_pe_until until;
 	int rc = shmdi_sync_tell(ctx, &flag, number, mode);
 
@@ -194,20 +195,28 @@ SHMDI_FN int shmdi_sync_round(struct shmd_dev_ctx *ctx, const struct shmd_dev_te
 	return shmdi_pe_until(ctx, &until, SHMD_DEV_THREAD, mode->timeout_nsec);
 }
 
+SHMDI_FN int shmdi_sync_rounds(struct shmd_dev_ctx *ctx, const struct shmd_dev_team *team, uint32_t first, uint64_t number,
+			       const struct shmd_dev_mode *mode)
+{
+	uint64_t n = SHMDI_FIXED(team->n_pes);
+	uint32_t round;
+	int rc = SHMD_DEV_OK;
+
+	for (round = 0; (1ull << round) < n && SHMDI_LIKELY(!rc); round++)
+		rc = shmdi_sync_round(ctx, team, first, round, number, mode);
+	return rc;
+}
+
 SHMDI_FN int shmdi_sync_one(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, const struct shmd_dev_mode *mode)
 {
-	uint64_t number = team->n_syncs + 1, n = SHMDI_FIXED(team->n_pes);
-	uint32_t round;
+	uint64_t number = team->n_syncs + 1;
 	int rc;
 
 	team->n_begun = number;
-	for (round = 0; (1ull << round) < n; round++) {
-		rc = shmdi_sync_round(ctx, team, round, number, mode);
-		if (SHMDI_UNLIKELY(rc))
-			return rc;
-	}
-	team->n_syncs = number;
-	return SHMD_DEV_OK;
+	rc = shmdi_sync_rounds(ctx, team, 0, number, mode);
+	if (SHMDI_LIKELY(!rc))
+		team->n_syncs = number;
+	return rc;
 }
 
 SHMDI_FN int shmd_dev_team_sync_as(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, struct shmd_dev_mode mode)
