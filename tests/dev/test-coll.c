@@ -208,6 +208,24 @@ TEST(syncs_work_after_a_collective_that_failed)
 	pe_lab_free(lab);
 }
 
+static int broadcast_large(struct pe_lab *lab, uint32_t pe)
+{
+	lab->pes[pe].team.flags = SHMD_TEAM_MAPPED;
+	lab->pes[pe].ctx.timeout_nsec = 2 * MSEC;
+	return shmd_dev_broadcast(&lab->pes[pe].ctx, &lab->pes[pe].team, pe_lab_memory(lab, pe), pe_lab_memory(lab, pe) + 4096, 1000, 2);
+}
+
+TEST(source_of_a_root_that_failed_is_not_read)
+{
+	struct pe_lab *lab = pe_lab_new(3);
+
+	ASSERT_EQ(broadcast_large(lab, 2), SHMD_DEV_TIMEOUT);
+	memset(pe_lab_memory(lab, 2) + 4096, 0xee, 1000);
+	ASSERT_EQ(broadcast_large(lab, 0), SHMD_DEV_TIMEOUT);
+	ASSERT_EQ(pe_lab_memory(lab, 0)[0], 0);
+	pe_lab_free(lab);
+}
+
 /* PE 1 has failed; the others call when it goes on with syncs, which they must not take for the rest of its call. */
 static void call_late(const struct lab_thread *me)
 {

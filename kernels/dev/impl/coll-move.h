@@ -76,6 +76,27 @@ SHMDI_FN int shmdi_coll_blocks_to_all(struct shmdi_coll *c, uint64_t stride, uin
 
 /* ---- broadcast ---------------------------------------------------------------------------------------------------------------- */
 
+/* The root has failed, and its program may change source: who comes now does not find the number, but the one that was there before. */
+SHMDI_SLOW void shmdi_broadcast_revoke_one(const struct shmdi_coll *c)
+{
+	uint64_t before = c->number > 2 ? c->number - 2 : 0;
+	struct shmdi_pe_at at;
+	uint32_t i;
+
+	for (i = 0; i + 1 < c->n; i++) {
+		if (shmdi_coll_reach(c, shmdi_coll_other(c, i), SHMDI_FIXED(c->team->scratch_heap),
+				     shmdi_coll_slot(c, c->me, c->number), &at))
+			continue;
+		if (at.addr)
+			shmdi_pes_publish64((uint64_t *)(uintptr_t)at.addr, before);
+		else
+			(void)shmdi_queue_word_one(c->ctx, &at, before, 8, &c->mode, 0);
+	}
+	if (c->by_queue)
+		(void)shmdi_coll_settle_one(c);
+	shmdi_pes_flush();
+}
+
 /* Data with the root's number, or its number alone. */
 SHMDI_APART int shmdi_broadcast_root_one(const struct shmdi_coll *c, uint64_t bytes)
 {
@@ -84,7 +105,21 @@ SHMDI_APART int shmdi_broadcast_root_one(const struct shmdi_coll *c, uint64_t by
 	/* Where data is not in the slots the others read it from source. */
 	if (!rc && !bytes)
 		rc = shmdi_coll_await_all(c);
+	if (SHMDI_UNLIKELY(rc && !bytes))
+		shmdi_broadcast_revoke_one(c);
 	return !rc && c->by_queue ? shmdi_coll_settle_one(c) : rc;
+}
+
+/* One caller. The root must not have failed before the data was read. */
+SHMDI_FN int shmdi_broadcast_done_one(const struct shmdi_coll *c, uint32_t root, int is_small)
+{
+	int rc = SHMD_DEV_OK;
+
+	if (!is_small) {
+		shmdi_pes_flush();
+		rc = shmdi_coll_await(c, root, c->number);
+	}
+	return rc ? rc : shmdi_coll_tell_all(c, shmdi_coll_note_of(0, 0), 0);
 }
 
 SHMDI_FN int shmdi_broadcast_root(struct shmdi_coll *c, uint64_t bytes, int is_small)
@@ -113,8 +148,9 @@ SHMDI_FN int shmdi_broadcast_other(struct shmdi_coll *c, uint32_t root, uint64_t
 	if (!rc)
 		rc = shmdi_coll_settle(c);
 	if (!rc && shmdi_scope_enter(c->mode.scope))
-		rc = shmdi_coll_tell_all(c, shmdi_coll_note_of(0, 0), 0);
-	return shmdi_scope_leave(c->mode.scope, rc) ? rc : shmdi_coll_settle(c);
+		rc = shmdi_broadcast_done_one(c, root, is_small);
+	rc = shmdi_scope_leave(c->mode.scope, rc);
+	return rc ? rc : shmdi_coll_settle(c);
 }
 
 SHMDI_FN int shmdi_broadcast_rounds(struct shmdi_coll *c, uint32_t root, uint64_t bytes)
