@@ -167,6 +167,27 @@ TEST(nothing_to_do_waits_for_nobody)
 	pe_lab_free(lab);
 }
 
+static void collect_nothing(const struct lab_thread *me)
+{
+	const uint32_t *flags = me->arg;
+
+	me->lab->pes[me->pe].team.flags = *flags;
+	ASSERT_EQ(shmd_dev_collect(me->ctx, &me->lab->pes[me->pe].team, NULL, NULL, 0), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_collect(me->ctx, &me->lab->pes[me->pe].team, NULL, NULL, 0), SHMD_DEV_OK);
+}
+
+TEST(a_collect_of_nothing_takes_any_address)
+{
+	uint32_t flags[] = {SHMD_TEAM_MAPPED, 0};
+
+	for (uint32_t i = 0; i < 2; i++) {
+		struct pe_lab *lab = pe_lab_new(5);
+
+		pe_lab_run(lab, 1, collect_nothing, &flags[i]);
+		pe_lab_free(lab);
+	}
+}
+
 /* ---- failures */
 
 static void broadcast_once(struct pe_lab *lab, uint32_t pe, int want)

@@ -146,7 +146,7 @@ SHMDI_FN int shmdi_collect_rounds(struct shmdi_coll *c, uint64_t bytes)
 	sum = shmdi_scope_share(c->mode.scope, sum);
 	if (rc)
 		return rc;
-	if (shmdi_heap_find(shmdi_world_of(c->ctx), c->dest.own, sum, &offset) == SHMD_DEV_HEAPS)
+	if (sum && shmdi_heap_find(shmdi_world_of(c->ctx), c->dest.own, sum, &offset) == SHMD_DEV_HEAPS)
 		return SHMD_DEV_INVALID;
 	return shmdi_collect_write(c, sum - bytes, bytes);
 }

@@ -94,11 +94,11 @@ SHMDI_FN int shmdi_coll_begin(struct shmdi_coll *c, struct shmd_dev_ctx *ctx, st
 SHMDI_FN int shmdi_coll_sides(struct shmdi_coll *c, const struct shmd_dev_coll *args, uint64_t dest_bytes, uint64_t source_bytes)
 {
 	const struct shmd_dev_world *world = shmdi_world_of(c->ctx);
+	/* Both are set, also where collect goes on without bytes of its own. */
+	int has_dest = shmdi_coll_side_of(world, args->dest, dest_bytes, &c->dest);
+	int has_source = shmdi_coll_side_of(world, args->source, source_bytes, &c->source);
 
-	if (!shmdi_coll_side_of(world, args->dest, dest_bytes, &c->dest) ||
-	    !shmdi_coll_side_of(world, args->source, source_bytes, &c->source))
-		return SHMD_DEV_INVALID;
-	return SHMD_DEV_OK;
+	return has_dest && has_source ? SHMD_DEV_OK : SHMD_DEV_INVALID;
 }
 
 /* All threads of the scope return its status. */
