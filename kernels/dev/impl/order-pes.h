@@ -96,11 +96,14 @@ SHMDI_FN void shmdi_pes_flush(void)
 {
 #if SHMDI_CUDA
 	__threadfence_system();
-#else
+#elif SHMDI_TSAN || defined(__x86_64__) || defined(__i386__)
 	/* On x86 cheaper than the fence instruction, and as strong. */
 	uint32_t fence = 0;
 
 	__atomic_fetch_add(&fence, 1, __ATOMIC_SEQ_CST);
+#else
+	/* On Arm an add made of two instructions lets loads behind it go before stores in front of it. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
 }
 
