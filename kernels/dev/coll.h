@@ -8,7 +8,8 @@
  * between its call and its return, so calls follow each other without a barrier.
  *
  * Functions return enum shmd_dev_status as those of <shmd/dev/pe.h> do. SHMD_DEV_INVALID: an argument, and nothing was done. After another
- * failure dest is undefined, and the team has no more collectives on this PE: they return the same status; its syncs go on to work.
+ * failure dest is undefined, and PEs that called later may write to it until the team ends. The team has no more collectives on this PE:
+ * they return the same status; its syncs go on to work.
  *
  * Scope, time limit and context are as in <shmd/dev/pe.h>. The context reaches all members; its own team does not matter.
  */

@@ -15,11 +15,12 @@
  * addresses, and waits for nobody. Addresses need no alignment beyond that of their elements.
  *
  * These rules hold for every function:
- *	Blocks	until the PEs have called whose data it needs, at most the time limit of the world
+ *	Blocks	until the PEs have called whose data it needs; with more than a few bytes, or many PEs, until all have called and are through
+ *		with its memory. Each wait for a PE has the time limit of the world
  *	Errors	those of <shmd.h>. -EINVAL memory outside the symmetric heap, a PE out of range, an unknown type, or an operation that the type
  *		does not have: nothing was done, and other PEs wait for this one until their time limit. After any other failure dest is
- *		undefined, and this PE has no more of these calls on the team: they return the same error at once. Its syncs and barriers
- *		and its end go on to work; PEs that are left make a new team
+ *		undefined, and PEs that called later may write to it until the team ends. This PE has no more of these calls on the team:
+ *		they return the same error at once. Its syncs and barriers and its end go on to work; PEs that are left make a new team
  *	Since	0.2
  */
 #ifndef SHMD_COLL_H
@@ -50,7 +51,8 @@ SHMD_EXPORT int shmd_fcollect(struct shmd_team *team, void *dest, const void *so
 /*
  * shmd_collect - as shmd_fcollect(), but each PE passes a number of bytes of its own, which may be 0
  *
- * It waits for all PEs, also with 0 bytes: others may have some. dest has room for the sum.
+ * It waits for all PEs, also with 0 bytes: others may have some. dest has room for the sum; -EINVAL that it has not, which shows in the
+ * call, is as any other failure.
  */
 SHMD_EXPORT int shmd_collect(struct shmd_team *team, void *dest, const void *source, size_t bytes);
 /* Block i of source, of so many bytes, goes to PE i of the team; block i of dest came from it. */

@@ -97,15 +97,19 @@ SHMDI_SLOW void shmdi_broadcast_revoke_one(const struct shmdi_coll *c)
 	shmdi_pes_flush();
 }
 
-/* Data with the root's number, or its number alone. */
-SHMDI_APART int shmdi_broadcast_root_one(const struct shmdi_coll *c, uint64_t bytes)
+/* Data with the root's number, or its number alone. One caller. */
+SHMDI_APART int shmdi_broadcast_tell_one(const struct shmdi_coll *c, uint64_t bytes)
 {
-	int rc = shmdi_coll_tell_all(c, shmdi_coll_note_of(c->source.own, bytes), 0);
+	return shmdi_coll_tell_all(c, shmdi_coll_note_of(c->source.own, bytes), 0);
+}
 
+/* Until source may change. One caller, whose first failure is rc. */
+SHMDI_APART int shmdi_broadcast_end_one(const struct shmdi_coll *c, int is_small, int rc)
+{
 	/* Where data is not in the slots the others read it from source. */
-	if (!rc && !bytes)
+	if (!rc && !is_small)
 		rc = shmdi_coll_await_all(c);
-	if (SHMDI_UNLIKELY(rc && !bytes))
+	if (SHMDI_UNLIKELY(rc && !is_small))
 		shmdi_broadcast_revoke_one(c);
 	return !rc && c->by_queue ? shmdi_coll_settle_one(c) : rc;
 }
@@ -122,14 +126,17 @@ SHMDI_FN int shmdi_broadcast_done_one(const struct shmdi_coll *c, uint32_t root,
 	return rc ? rc : shmdi_coll_tell_all(c, shmdi_coll_note_of(0, 0), 0);
 }
 
+/* The root copies while the others read. */
 SHMDI_FN int shmdi_broadcast_root(struct shmdi_coll *c, uint64_t bytes, int is_small)
 {
 	int rc = SHMD_DEV_OK;
 
+	if (shmdi_scope_enter(c->mode.scope))
+		rc = shmdi_broadcast_tell_one(c, is_small ? bytes : 0);
 	if (c->dest.own != c->source.own)
 		shmdi_copy(c->dest.own, c->source.own, bytes, c->mode.scope);
 	if (shmdi_scope_enter(c->mode.scope))
-		rc = shmdi_broadcast_root_one(c, is_small ? bytes : 0);
+		rc = shmdi_broadcast_end_one(c, is_small, rc);
 	return shmdi_scope_leave(c->mode.scope, rc);
 }
 

@@ -189,35 +189,45 @@ SHMDI_FN void shmdi_scan_tile(const struct shmdi_coll *c, const struct shmdi_mat
 	}
 }
 
-/* The result of a tile to all, or to the caller alone. Members behind queues get theirs from the caller's dest. */
-SHMDI_FN void shmdi_reduce_give(const struct shmdi_coll *c, const struct shmdi_math *m, const struct shmdi_tile *tile, const uint8_t *sum)
+/* The caller's own place of the result: nobody else reads or writes it now, and it may be that of the elements. */
+SHMDI_FN uint8_t *shmdi_reduce_own(const struct shmdi_coll *c, const struct shmdi_math *m, const struct shmdi_tile *tile)
 {
-	uint8_t *addr;
+	return c->dest.own + (m->kind == SHMDI_REDUCE_SCATTER ? m->to + (tile->at - m->begin) : tile->at);
+}
+
+/* The result of a tile to all others, and to the caller unless it is there. Members behind queues get theirs from the caller's dest. */
+SHMDI_FN void shmdi_reduce_give(const struct shmdi_coll *c, const struct shmdi_math *m, const struct shmdi_tile *tile, const uint8_t *result)
+{
+	uint8_t *own = shmdi_reduce_own(c, m, tile), *addr;
 	uint32_t i;
 
-	if (m->kind == SHMDI_REDUCE_SCATTER) {
-		__builtin_memcpy(c->dest.own + m->to + (tile->at - m->begin), sum, tile->bytes);
-		return;
-	}
-	for (i = 0; i < c->n; i++) {
+	if (result != own)
+		__builtin_memcpy(own, result, tile->bytes);
+	for (i = 0; i + 1 < c->n && m->kind != SHMDI_REDUCE_SCATTER; i++) {
 		addr = shmdi_math_addr(c, &c->dest, shmdi_coll_other(c, i), tile->at);
 		if (addr)
-			__builtin_memcpy(addr, sum, tile->bytes);
+			__builtin_memcpy(addr, result, tile->bytes);
 	}
 }
 
+/* The last sum goes straight to the caller's dest, which saves a copy; on a GPU it stays in registers, from where it goes to all. */
 SHMDI_FN void shmdi_reduce_tile(const struct shmdi_coll *c, const struct shmdi_math *m, const struct shmdi_part *part,
 				const struct shmdi_tile *tile, uint8_t *sum)
 {
 	const uint8_t *left = part->first ? sum : shmdi_math_source(c, m, tile, 0);
+	uint8_t *to = sum;
 	uint32_t i;
 
 	for (i = part->first ? part->first : 1; i < part->last; i++) {
-		shmdi_op(m->type, m->op, sum, left, shmdi_math_source(c, m, tile, i), tile->bytes);
-		left = sum;
+#if !SHMDI_CUDA
+		if (i + 1 == c->n)
+			to = shmdi_reduce_own(c, m, tile);
+#endif
+		shmdi_op(m->type, m->op, to, left, shmdi_math_source(c, m, tile, i), tile->bytes);
+		left = to;
 	}
 	if (part->last == c->n)
-		shmdi_reduce_give(c, m, tile, sum);
+		shmdi_reduce_give(c, m, tile, to);
 }
 
 /* The threads of the scope take tiles in turn. `sum` outlives the call where a piece is one tile. */
