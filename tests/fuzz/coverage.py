@@ -19,8 +19,9 @@ HARNESSES = ('bootstrap', 'config', 'decode', 'dispatch', 'engine', 'packet', 'p
 GROUPS = {
     'codec': (90, ['proto/codec*.c', 'proto/arena.c', 'proto/text.c']),
     'framing': (90, ['proto/framing.c', 'proto/base/fdlist.c']),
-    # Less what porters and workers do for requests, and how packets are read from sockets, which unit tests reach.
-    'dispatcher': (87, ['daemon/session/dispatch.c', 'daemon/session/handle-*.c', 'daemon/session/list-*.c',
+    # Less what porters and workers do for requests, answers that wait for a service manager, and how packets are read from sockets,
+    # which unit tests reach.
+    'dispatcher': (85, ['daemon/session/dispatch.c', 'daemon/session/handle-*.c', 'daemon/session/list-*.c',
                         'daemon/session/request.c']),
     'WQE parser': (90, ['kernels/host/wqe-parse.c', 'tests/mlx5sim/engine-extra/wqe-*.c']),
     'packets as bytes': (90, ['daemon/engine/packet-bytes.c']),
