@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What collectives give, by loops over the members: written from the contract, with nothing of the device headers but their numbers. */
+/* Model of the collectives: loops over the members, written from the contract. It uses the numbers of the device headers and no code. */
 #include <complex.h>
 #include <stdbool.h>
 #include <string.h>

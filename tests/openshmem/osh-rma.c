@@ -4,7 +4,7 @@
 
 #define N 24
 
-/* What PE pe has at place i; fits every type. */
+/* The value of PE pe at place i; it fits every type. */
 #define AT(type, pe, i) ((type)(7 * (pe) + (i) + 1))
 
 static shmem_ctx_t ctx;

@@ -465,18 +465,6 @@ TEST_TIMEOUT(worlds_of_a_process_share_a_buffer, 120)
 	fixture_daemon_stop(&daemon);
 }
 
-/* A PE may die only when all others have left the call before: what it told them may end with it. */
-static void wait_for_others(struct shmd_world *world, uint64_t *word, int pe)
-{
-	const struct shmd_atomic add = {.op = SHMD_ATOMIC_ADD, .bytes = 8, .value = 1};
-	struct shmd_ctx *ctx = shmd_world_ctx(world);
-
-	if (pe == 1)
-		world_lab_must(shmd_wait_until(ctx, word, 8, SHMD_CMP_EQ, (uint64_t)shmd_n_pes(world) - 1), "wait");
-	else
-		world_lab_must(shmd_atomic_fetch(ctx, word, &add, 1, NULL), "tell PE 1");
-}
-
 /* PE 1 dies while PE 0 puts to it from a buffer. */
 static int outlives_its_peer(const struct world_lab *lab, int pe, void *arg)
 {
@@ -485,7 +473,7 @@ static int outlives_its_peer(const struct world_lab *lab, int pe, void *arg)
 	int r;
 
 	world_lab_must(shmd_calloc(world, 1, STEP, 0, (void **)&there), "calloc");
-	wait_for_others(world, (uint64_t *)(void *)there, pe);
+	world_lab_await_others(world, (uint64_t *)(void *)there, pe);
 	if (pe == 1)
 		raise(SIGKILL);
 	world_lab_must(shmd_buffer_register(world, buffer, STEP), "register");

@@ -253,7 +253,7 @@ static int is_wrong_once(const struct world_lab *lab, int pe, void *arg)
 	world_lab_must(shmd_calloc(world, 1, 8, 0, (void **)&word), "calloc");
 	world_lab_must(shmd_world_hot_peers(world, &next, 1), "hot");
 	ASSERT_ERR(shmd_world_hot_peers(world, &(int){pe == 1 ? 7 : 0}, pe == 1), EINVAL);
-	ASSERT(strstr(shmd_error_text(), "there is no PE 7 in a world of 3"));
+	ASSERT(strstr(shmd_error_text(), "PE 7 is out of range: the world has 3 PEs"));
 	ASSERT_EQ(n_hot(world, word), 2);
 	world_lab_must(shmd_barrier_all(world), "barrier");
 	world_lab_close(world);

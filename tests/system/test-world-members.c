@@ -451,18 +451,6 @@ TEST_TIMEOUT(a_pe_that_gives_up_at_any_step_leaves_no_wrong_team, 600)
 	fixture_daemon_stop(&daemon);
 }
 
-/* A PE may die only when all others have left the call before: what it told them may end with it. */
-static void wait_for_others(struct shmd_world *world, uint64_t *word, int pe)
-{
-	const struct shmd_atomic add = {.op = SHMD_ATOMIC_ADD, .bytes = 8, .value = 1};
-	struct shmd_ctx *ctx = shmd_world_ctx(world);
-
-	if (pe == 1)
-		world_lab_must(shmd_wait_until(ctx, word, 8, SHMD_CMP_EQ, (uint64_t)shmd_n_pes(world) - 1), "wait");
-	else
-		world_lab_must(shmd_atomic_fetch(ctx, word, &add, 1, NULL), "tell PE 1");
-}
-
 /* PE 1 dies while the others wait for it; those make a team without it. */
 static int outlives_one(const struct world_lab *lab, int pe, void *arg)
 {
@@ -472,7 +460,7 @@ static int outlives_one(const struct world_lab *lab, int pe, void *arg)
 	uint64_t *word = zeroed_words(world, 1);
 	struct shmd_team *team;
 
-	wait_for_others(world, word, pe);
+	world_lab_await_others(world, word, pe);
 	if (pe == 1) {
 		usleep(50000);
 		raise(SIGKILL);

@@ -217,19 +217,12 @@ static void list_paths(const struct world_lab *lab, struct shmd_path_item paths[
 	shmd_client_close(control);
 }
 
-static bool is_mlx5(void)
-{
-	const char *backend = getenv("SHMEMD_TEST_BACKEND");
-
-	return backend && !strcmp(backend, "mlx5");
-}
-
 static void check_path(const struct shmd_path_item *item, bool is_mapped, bool is_rc)
 {
 	ASSERT_EQ(item->path, is_mapped ? SHMD_PE_PATH_MAPPED : is_rc ? SHMD_PE_PATH_RC : SHMD_PE_PATH_DC);
 	ASSERT(is_mapped || item->nic[0]);
 	/* Atomics on mapped memory go by a NIC that has its own. */
-	ASSERT(!is_mapped || !item->nic[0] || is_mlx5());
+	ASSERT(!is_mapped || !item->nic[0] || world_lab_is_connectx());
 	ASSERT_STREQ(item->reason, is_mapped ? "" : "a setting forbids mapped memory");
 }
 

@@ -273,7 +273,7 @@ TEST_TIMEOUT(as_many_buffers_as_chunks_are_symmetric_at_once, 240)
 
 /* ---- use, ends */
 
-/* What PE 0 puts without waiting has arrived when the call returns on PE 1. */
+/* PE 0 puts without waiting; the data has arrived when the call returns on PE 1. */
 static int is_still_in_use(const struct world_lab *lab, int pe, void *arg)
 {
 	struct shmd_world *world = open_with(lab, pe, arg);
@@ -326,18 +326,6 @@ TEST_TIMEOUT(operations_of_all_contexts_are_complete_when_a_buffer_ends, 240)
 	run_each_way(2, is_in_use_by_a_context);
 }
 
-/* A PE may die only when all others have left the call before: what it told them may end with it. */
-static void wait_for_others(struct shmd_world *world, uint64_t *word, int pe)
-{
-	const struct shmd_atomic add = {.op = SHMD_ATOMIC_ADD, .bytes = 8, .value = 1};
-	struct shmd_ctx *ctx = shmd_world_ctx(world);
-
-	if (pe == 1)
-		world_lab_must(shmd_wait_until(ctx, word, 8, SHMD_CMP_EQ, (uint64_t)shmd_n_pes(world) - 1), "wait");
-	else
-		world_lab_must(shmd_atomic_fetch(ctx, word, &add, 1, NULL), "tell PE 1");
-}
-
 static int outlives_one(const struct world_lab *lab, int pe, void *arg)
 {
 	struct shmd_world *world = open_with(lab, pe, arg);
@@ -345,7 +333,7 @@ static int outlives_one(const struct world_lab *lab, int pe, void *arg)
 	void *other;
 
 	world_lab_must(shmd_buffer_register_symmetric(world, buffer, PAGE, (void **)&symmetric), "register");
-	wait_for_others(world, (uint64_t *)(void *)symmetric, pe);
+	world_lab_await_others(world, (uint64_t *)(void *)symmetric, pe);
 	if (pe == 1)
 		raise(SIGKILL);
 	while (shmd_world_status(world) != SHMD_WORLD_BROKEN)

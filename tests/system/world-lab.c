@@ -92,3 +92,14 @@ void world_lab_close(struct shmd_world *world)
 {
 	world_lab_must(shmd_world_close(world), "close");
 }
+
+void world_lab_await_others(struct shmd_world *world, uint64_t *word, int pe)
+{
+	const struct shmd_atomic add = {.op = SHMD_ATOMIC_ADD, .bytes = 8, .value = 1};
+	struct shmd_ctx *ctx = shmd_world_ctx(world);
+
+	if (pe == 1)
+		world_lab_must(shmd_wait_until(ctx, word, 8, SHMD_CMP_EQ, (uint64_t)shmd_n_pes(world) - 1), "wait");
+	else
+		world_lab_must(shmd_atomic_fetch(ctx, word, &add, 1, NULL), "tell PE 1");
+}

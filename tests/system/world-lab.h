@@ -32,6 +32,11 @@ void world_lab_run(const struct fixture_daemon *daemon, int n, world_lab_fn fn, 
 struct shmd_world *world_lab_open(const struct world_lab *lab, int pe);
 struct shmd_world *world_lab_open_started(const struct world_lab *lab, int pe);
 void world_lab_close(struct shmd_world *world);
+/*
+ * All PEs call; returns on PE 1 when all others have left the call before, so that PE 1 may die: what it told them may end with it.
+ * word is symmetric and 0.
+ */
+void world_lab_await_others(struct shmd_world *world, uint64_t *word, int pe);
 /* Whether the daemon drives simulated ConnectX NICs, whose atomics are not those of the CPU. */
 bool world_lab_is_connectx(void);
 /* Fails the test with `what` and the sentence of the library if r is negative. */

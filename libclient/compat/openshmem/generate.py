@@ -21,7 +21,7 @@ ROOMS = {'rma': table.RMA_FAMILIES, 'atomic': table.ATOMIC_FAMILIES, 'wait': tab
 
 
 def fill(text, c_type, name='', n_bytes=''):
-    """The placeholders of a family's text."""
+    """Replace T, NAME and BYTES in a family's text."""
     for word, value in (('BYTES', n_bytes or f'sizeof({c_type})'), ('NAME', f'"{name}"'), ('T', c_type)):
         text = re.sub(rf'\b{word}\b', value, text)
     return text.replace('* *', '**')

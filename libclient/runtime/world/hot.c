@@ -123,7 +123,7 @@ static int check_list(const struct shmd_world *world, const int *pes, int n)
 		return shmd_error_set(-EINVAL, "%d PEs, or pes is NULL", n);
 	for (int i = 0; i < n; i++)
 		if (pes[i] < 0 || pes[i] >= world->size)
-			return shmd_error_set(-EINVAL, "there is no PE %d in a world of %d", pes[i], world->size);
+			return shmd_error_set(-EINVAL, "PE %d is out of range: the world has %d PEs", pes[i], world->size);
 	return 0;
 }
 
