@@ -81,8 +81,10 @@ static void run_program(const struct lab_thread *me)
 
 static void run_programs(uint32_t flags, uint32_t bounce_bytes, uint32_t n)
 {
+	const uint32_t n_steps = test_is_full() ? 400 : test_has_sanitizer() ? 60 : 150;
+
 	for (uint32_t i = 0; i < n; i++) {
-		struct program program = {.flags = flags, .bounce_bytes = bounce_bytes, .n_steps = 400, .seed = 77 + i};
+		struct program program = {.flags = flags, .bounce_bytes = bounce_bytes, .n_steps = n_steps, .seed = 77 + i};
 		struct pe_lab *lab = pe_lab_new(LAB_PES);
 
 		choose_teams(&program);
