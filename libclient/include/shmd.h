@@ -15,7 +15,8 @@
  *	Collective	the comment says so if all PEs of the world or team must call, with equal arguments, in the same order
  *	Threads		any number, if the world was opened with SHMD_THREAD_MULTIPLE (the default); collective calls on one world
  *			or team one at a time
- *	Blocks		at most the time limit of the world or context: -ETIMEDOUT. Operations that were begun may still be carried out
+ *	Blocks		at most the time limit of the world or context: -ETIMEDOUT. The text of a collective call names PEs that did not come.
+ *			Operations that were begun may still be carried out
  *	Errors		-EINVAL an argument; -ETIMEDOUT; -ENOMEM; -EHOSTDOWN the PE has ended, or for waits and collective calls any PE that
  *			shmd_world_forgive() has not been called for; -ENOTCONN the world is not started, or there is no path to the
  *			PE; -ECONNRESET shmemd or this session has ended, or the NIC is down; -EIO a request failed at the NIC;
@@ -88,6 +89,7 @@ SHMD_EXPORT int shmd_world_open(const struct shmd_world_attr *attr, struct shmd_
  *
  * While shmemd restarts under a service manager that keeps its socket, it waits for the next one, at most the time limit.
  *
+ * Blocks	in each step until all PEs have come, at most $SHMD_BOOTSTRAP_TIMEOUT
  * Errors	-ECONNREFUSED, -ENOENT shmemd does not run; -EHOSTUNREACH the allowed paths do not lead to a PE; those of
  *		shmd_nic_open() and shmd_queues_create(). If one PE fails all do
  */
@@ -99,6 +101,8 @@ SHMD_EXPORT int shmd_world_start(struct shmd_world *world);
  * that were forgiven. If a PE has ended it waits for none: PEs that still use each other's memory then sync before, by a team of theirs.
  * NULL is allowed. In a forked child it frees the child's copy only.
  *
+ * Blocks	for the caller's operations, and then for the PEs, each at most the time limit of the world; for the PEs no longer than
+ *		$SHMD_BOOTSTRAP_TIMEOUT, either, and with a plug-in for that time. When the limit of one PE has passed, the call ends for all
  * Threads	no other call on the world, its contexts or teams is under way in this process, nor a device function on them: the caller
  *		joins its threads before. The memory of the heap is unmapped
  */

@@ -2,6 +2,7 @@
 /* PEs that end, daemons that are missing or die: every call ends with a status and a name, and nothing stays in the daemon. */
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,6 +12,8 @@
 #include <shmemclient-admin.h>
 
 #include "libclient/runtime/bootstrap/bootstrap.h"
+#include "libclient/runtime/world/ctx.h"
+#include "libclient/runtime/world/world.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 #include "tests/system/client-lab.h"
@@ -94,6 +97,155 @@ TEST_TIMEOUT(the_end_of_one_pe_ends_the_calls_of_all, 120)
 
 /* ---- time limits */
 
+/* The error text is `before`, the PE with its process and node, `behind`. */
+static void assert_named(const struct shmd_world *world, const char *before, int pe, const char *behind)
+{
+	struct shmd_pe_info info;
+	char text[512];
+
+	ASSERT_OK(shmd_pe_info(world, pe, &info));
+	snprintf(text, sizeof(text), "%sPE %d (pid %d on %s)%s", before, pe, info.pid, info.host, behind);
+	ASSERT_STREQ(shmd_error_text(), text);
+}
+
+static void await(const int *word, int value)
+{
+	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value)
+		usleep(1000);
+}
+
+/* PEs 2 and 4 of five stay away. */
+struct absence {
+	int n_refused, n_closed; /* calls that failed */
+};
+
+static void misses_two(struct shmd_world *world, struct absence *absence)
+{
+	struct shmd_pe_info info;
+	char before[256];
+
+	ASSERT_ERR(shmd_barrier_all(world), ETIMEDOUT);
+	__atomic_fetch_add(&absence->n_refused, 1, __ATOMIC_RELEASE);
+	await(&absence->n_refused, 3);
+	/* Now the others have come for sure. */
+	ASSERT_ERR(shmd_barrier_all(world), ETIMEDOUT);
+	ASSERT_OK(shmd_pe_info(world, 2, &info));
+	snprintf(before, sizeof(before), "shmd_barrier_all: PE 2 (pid %d on %s), ", info.pid, info.host);
+	assert_named(world, before, 4, " did not come within the time limit (SHMD_TIMEOUT)");
+}
+
+static int some_stay_away(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = world_lab_open_started(lab, pe);
+	struct absence *absence = arg;
+	uint64_t begin;
+
+	if (pe == 2 || pe == 4) {
+		await(&absence->n_closed, 3);
+		(void)shmd_world_close(world);
+		return 0;
+	}
+	/* The limit of these calls alone, not of those to the daemon. */
+	world->ctx->dev.timeout_nsec = world->settings.timeout_nsec = NSEC_PER_SEC / 5;
+	misses_two(world, absence);
+	begin = nsec_now();
+	ASSERT_ERR(shmd_world_close(world), ETIMEDOUT);
+	/* Not the minute of SHMD_BOOTSTRAP_TIMEOUT. */
+	ASSERT_LT(nsec_now() - begin, 30 * NSEC_PER_SEC);
+	ASSERT(strstr(shmd_error_text(), "shmd_world_close: PE ") == shmd_error_text());
+	ASSERT(strstr(shmd_error_text(), "did not call barrier within 0.2 s"));
+	__atomic_fetch_add(&absence->n_closed, 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static void *make_shared(size_t bytes)
+{
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	ASSERT(memory != MAP_FAILED);
+	return memory;
+}
+
+TEST_TIMEOUT(a_barrier_and_a_close_name_the_pes_that_do_not_come, 120)
+{
+	struct absence *absence = make_shared(sizeof(*absence));
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 5, some_stay_away, absence);
+	fixture_daemon_stop(&daemon);
+	ASSERT_OK(munmap(absence, sizeof(*absence)));
+}
+
+/* By queues a PE does not see what others have heard, and knows of what came here alone. */
+static int one_stays_away(const struct world_lab *lab, int pe, void *arg)
+{
+	int *n_refused = arg;
+	struct world_lab mine = *lab;
+	struct shmd_world *world;
+
+	mine.attr.paths = SHMD_ALLOW_QUEUE;
+	world = world_lab_open_started(&mine, pe);
+	world_lab_must(shmd_sync_all(world), "sync");
+	if (pe == 1) {
+		await(n_refused, 2);
+	} else {
+		world->ctx->dev.timeout_nsec = NSEC_PER_SEC / 5;
+		ASSERT_ERR(shmd_sync_all(world), ETIMEDOUT);
+		__atomic_fetch_add(n_refused, 1, __ATOMIC_RELEASE);
+		await(n_refused, 2);
+		/* 0 may wait for the word of 2, or for that of 1 with which the sync ends. */
+		if (pe == 2)
+			assert_named(world, "shmd_sync_all: ", 1, " did not come within the time limit (SHMD_TIMEOUT)");
+		else
+			ASSERT(strstr(shmd_error_text(), " did not come within the time limit (SHMD_TIMEOUT)"));
+		world->ctx->dev.timeout_nsec = test_patience_nsec();
+	}
+	/* PEs that gave up go on with the same sync. */
+	world_lab_must(shmd_sync_all(world), "sync");
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(a_sync_by_queues_names_the_pe_whose_message_is_missing, 120)
+{
+	int *n_refused = make_shared(sizeof(*n_refused));
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 3, one_stays_away, n_refused);
+	fixture_daemon_stop(&daemon);
+	ASSERT_OK(munmap(n_refused, sizeof(*n_refused)));
+}
+
+static int does_not_start(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = world_lab_open(lab, pe);
+	int *is_refused = arg;
+
+	if (pe == 1) {
+		await(is_refused, 1);
+	} else {
+		bootstrap_limit(&world->boot, NSEC_PER_SEC / 5);
+		ASSERT_ERR(shmd_world_start(world), ETIMEDOUT);
+		assert_named(world, "shmd_world_start: ", 1, ": rank 1 of 2 did not call allgather within 0.2 s");
+		__atomic_store_n(is_refused, 1, __ATOMIC_RELEASE);
+	}
+	(void)shmd_world_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(a_start_names_the_pe_that_does_not_come, 120)
+{
+	int *is_refused = make_shared(sizeof(*is_refused));
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 2, does_not_start, is_refused);
+	fixture_daemon_stop(&daemon);
+	ASSERT_OK(munmap(is_refused, sizeof(*is_refused)));
+}
+
 static int comes_late(const struct world_lab *lab, int pe, void *arg)
 {
 	struct world_lab mine = *lab;
@@ -105,6 +257,7 @@ static int comes_late(const struct world_lab *lab, int pe, void *arg)
 	world = world_lab_open_started(&mine, pe);
 	if (pe == 0) {
 		ASSERT_ERR(shmd_malloc(world, 100, 0, &memory), ETIMEDOUT);
+		assert_named(world, "shmd_malloc: ", 1, " did not come within the time limit (SHMD_TIMEOUT)");
 		ASSERT_ERR(shmd_malloc(world, 200, 0, &memory), ETIMEDOUT);
 		ASSERT(strstr(shmd_error_text(), "an earlier collective call"));
 		ASSERT_ERR(shmd_realloc(world, NULL, 200, &memory), ETIMEDOUT);
@@ -115,17 +268,17 @@ static int comes_late(const struct world_lab *lab, int pe, void *arg)
 		/* PE 0 had come. */
 		world_lab_must(shmd_malloc(world, 100, 0, &memory), "malloc");
 	}
-	world_lab_close(world);
+	/* PE 0 waits for no longer than its limit. */
+	(void)shmd_world_close(world);
 	return 0;
 }
 
 /* PE 1 has allocated by the record of a call that failed on PE 0, so PE 0 must not allocate by another one. */
 TEST_TIMEOUT(a_heap_is_lost_to_a_pe_whose_call_has_failed_half_way, 120)
 {
-	int *is_refused = mmap(NULL, sizeof(*is_refused), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int *is_refused = make_shared(sizeof(*is_refused));
 	struct fixture_daemon daemon;
 
-	ASSERT(is_refused != MAP_FAILED);
 	fixture_daemon_start(&daemon, NULL);
 	world_lab_run(&daemon, 2, comes_late, is_refused);
 	fixture_daemon_stop(&daemon);

@@ -14,6 +14,7 @@
 #include <shmd/dev/pe.h>
 #include <shmemclient-admin.h>
 
+#include "libclient/runtime/world/world.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 #include "tests/system/client-lab.h"
@@ -488,6 +489,8 @@ static int breaks_it_silently(const struct world_lab *lab, int pe, void *arg)
 	world_lab_must(shmd_calloc(world, 4, 8, 0, (void **)&words), "calloc");
 	world_lab_must(shmd_barrier_all(world), "barrier");
 	world_lab_must(shmd_quiet(shmd_world_ctx(world)), "quiet");
+	/* Not by queues, of which one breaks now. */
+	world_lab_must(world->boot.ops->barrier(&world->boot), "barrier of the bootstrap");
 	if (pe == 0)
 		lose_the_queue(world, words);
 	world_lab_must(shmd_world_hot_peers(world, (const int[]){0, 1, 2}, 3), "hot peers");

@@ -42,6 +42,12 @@ struct bootstrap_attr {
 int bootstrap_open(const struct bootstrap_attr *attr, struct shmd_bootstrap *ret);
 
 /*
+ * Later calls, and the close, wait for so long at most, if that is less than the limit so far. 0 changes nothing, and a plug-in keeps the limit
+ * that it was opened with.
+ */
+void bootstrap_limit(struct shmd_bootstrap *bootstrap, uint64_t timeout_nsec);
+
+/*
  * Make an id. This process listens from now on and must open the bootstrap as rank 0; with `unbound`, any process on this machine may.
  * At most 64 ids wait in a process (-EMFILE); bootstrap_uid_drop() gives one up.
  */

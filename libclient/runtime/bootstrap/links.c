@@ -132,6 +132,17 @@ static const struct shmd_bootstrap_ops links_ops = {
 	.close = links_close,
 };
 
+void bootstrap_limit(struct shmd_bootstrap *bootstrap, uint64_t timeout_nsec)
+{
+	struct links *links = bootstrap->state;
+
+	if (bootstrap->ops->barrier != links_barrier || !timeout_nsec || timeout_nsec >= links->timeout_nsec)
+		return;
+	links->timeout_nsec = timeout_nsec;
+	if (links->tree)
+		tree_limit(links->tree, timeout_nsec);
+}
+
 /* ---- opening ----------------------------------------------------------------------------------------------------------------- */
 
 /* The same for all processes of one kernel. */

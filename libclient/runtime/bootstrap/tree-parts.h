@@ -16,7 +16,7 @@ struct tree {
 	unsigned int rank;
 	unsigned int size;
 	unsigned int place;
-	uint64_t timeout_nsec;
+	uint64_t timeout_nsec; /* under the lock */
 	bool has_launcher;
 	pid_t pid;
 	int wake; /* an eventfd: something in `orders` has changed */

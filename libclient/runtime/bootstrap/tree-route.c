@@ -189,8 +189,8 @@ static bool is_missing(const void *arg, int rank)
 	return !tree->collect.came[rank];
 }
 
-/* On rank 0, which knows who is missing. */
-static void end_late_call(struct tree *tree)
+/* On rank 0, which knows who is missing. The limit is that of the rank that asks. */
+static void end_late_call(struct tree *tree, uint32_t limit_msec)
 {
 	char ranks[TREE_TEXT_BYTES / 2], text[TREE_TEXT_BYTES];
 	const char *note = tree->join ? join_note(tree->join) : "";
@@ -198,7 +198,7 @@ static void end_late_call(struct tree *tree)
 
 	rank_list(ranks, sizeof(ranks), (int)tree->size, is_missing, tree);
 	snprintf(text, sizeof(text), "%s of %u did not %s%s within %g s%s%.200s", ranks, tree->size, opens ? "come" : "call ",
-		 opens ? "" : collect_name(tree->collect.kind), (double)tree->timeout_nsec / (double)NSEC_PER_SEC,
+		 opens ? "" : collect_name(tree->collect.kind), (double)limit_msec / 1000,
 		 opens && *note ? "; " : "", opens ? note : "");
 	tree_fail_all(tree, -ETIMEDOUT, text);
 }
@@ -208,7 +208,7 @@ void tree_late(struct tree *tree, const struct frame *frame)
 	if (tree->rank)
 		send_to(tree, tree->parent, frame);
 	else if (frame->seq == tree->collect.seq)
-		end_late_call(tree);
+		end_late_call(tree, frame->value);
 }
 
 static void report_gone(struct tree *tree, unsigned int rank)

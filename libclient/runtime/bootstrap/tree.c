@@ -157,10 +157,18 @@ static void carry_out_abort(struct tree *tree, int status, const char *text)
 	pthread_mutex_unlock(&tree->lock);
 }
 
+/* At least 1; 49 days stand for more. */
+static uint32_t msec_of(uint64_t nsec)
+{
+	uint64_t msec = nsec / NSEC_PER_MSEC;
+
+	return msec > UINT32_MAX ? UINT32_MAX : msec ? (uint32_t)msec : 1;
+}
+
 static void take_orders(struct tree *tree)
 {
 	__typeof__(tree->orders) orders;
-	uint64_t count, seq, n_done;
+	uint64_t count, seq, n_done, timeout_nsec;
 
 	if (read(tree->wake, &count, sizeof(count)) != sizeof(count))
 		return;
@@ -168,6 +176,7 @@ static void take_orders(struct tree *tree)
 	orders = tree->orders;
 	seq = tree->seq;
 	n_done = tree->n_done;
+	timeout_nsec = tree->timeout_nsec;
 	tree->orders.share = tree->orders.late = tree->orders.watch = tree->orders.close = false;
 	pthread_mutex_unlock(&tree->lock);
 	if (orders.share) {
@@ -175,7 +184,7 @@ static void take_orders(struct tree *tree)
 		free(orders.share_frame.body);
 	}
 	if (orders.late)
-		tree_late(tree, &(struct frame){.type = FRAME_LATE, .rank = tree->rank, .seq = seq - 1});
+		tree_late(tree, &(struct frame){.type = FRAME_LATE, .rank = tree->rank, .value = msec_of(timeout_nsec), .seq = seq - 1});
 	if (orders.watch) {
 		tree->gone = orders.gone;
 		tree->gone_arg = orders.gone_arg;
@@ -460,6 +469,13 @@ int tree_call(struct tree *tree, uint8_t kind, const void *share, uint32_t bytes
 	}
 	pthread_mutex_unlock(&tree->lock);
 	return err;
+}
+
+void tree_limit(struct tree *tree, uint64_t timeout_nsec)
+{
+	pthread_mutex_lock(&tree->lock);
+	tree->timeout_nsec = timeout_nsec;
+	pthread_mutex_unlock(&tree->lock);
 }
 
 void tree_watch(struct tree *tree, shmd_bootstrap_gone_fn gone, void *arg)

@@ -38,6 +38,9 @@ int tree_new(const struct tree_attr *attr, struct tree **ret);
  */
 void tree_free(struct tree *tree);
 
+/* Another time limit, as sentences and the close have it. Calls have their deadline. */
+void tree_limit(struct tree *tree, uint64_t timeout_nsec);
+
 /*
  * Bring a share and wait for the result, which is the caller's to free: ret_bytes of it, NULL if none. Errors as in <shmd-bootstrap.h>, with a
  * sentence.

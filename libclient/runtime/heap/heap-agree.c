@@ -22,7 +22,7 @@ _Static_assert(sizeof(struct heap_record) == 2240, "whole cache lines, without p
 _Static_assert(offsetof(struct heap_record, number) == 16 && offsetof(struct heap_record, why) == 72 &&
 	       offsetof(struct heap_record, freed) == 192, "as all PEs have it");
 
-static const char *name_of(uint32_t operation)
+const char *heap_operation_name(uint32_t operation)
 {
 	static const char *const names[] = {
 		[HEAP_OP_MALLOC] = "shmd_malloc",	  [HEAP_OP_CALLOC] = "shmd_calloc",
@@ -108,13 +108,13 @@ static int check_place(const struct heap_record *one, uint32_t pe, const struct 
 	if (one->number != first->number)
 		return shmd_error_set(-EINVAL,
 				      "PE %u is in its collective call %" PRIu64 " (%s), PE 0 in call %" PRIu64 " (%s)", pe,
-				      one->number, name_of(one->operation), first->number, name_of(first->operation));
+				      one->number, heap_operation_name(one->operation), first->number, heap_operation_name(first->operation));
 	if (one->operation != first->operation)
-		return shmd_error_set(-EINVAL, "PE %u calls %s, PE 0 %s (call %" PRIu64 ")", pe, name_of(one->operation),
-				      name_of(first->operation), first->number);
+		return shmd_error_set(-EINVAL, "PE %u calls %s, PE 0 %s (call %" PRIu64 ")", pe, heap_operation_name(one->operation),
+				      heap_operation_name(first->operation), first->number);
 	if (one->step != first->step)
 		return shmd_error_set(-EINVAL, "%s: PE %u is in step %u, PE 0 in step %u (call %" PRIu64 ")",
-				      name_of(first->operation),
+				      heap_operation_name(first->operation),
 				      pe, one->step, first->step, first->number);
 	return 0;
 }
@@ -130,7 +130,7 @@ static const char *offset_text(uint64_t offset, char text[24])
 
 static int check_arguments(const struct heap_record *one, uint32_t pe, const struct heap_record *first)
 {
-	const char *name = name_of(first->operation);
+	const char *name = heap_operation_name(first->operation);
 	char text[2][24];
 
 	if (one->heap != first->heap)
@@ -160,7 +160,7 @@ static int check_status(const struct heap_record *one, uint32_t pe)
 {
 	if (!one->status)
 		return 0;
-	return shmd_error_set(one->status, "%s: PE %u cannot: %s (call %" PRIu64 ")", name_of(one->operation), pe,
+	return shmd_error_set(one->status, "%s: PE %u cannot: %s (call %" PRIu64 ")", heap_operation_name(one->operation), pe,
 			      one->why[0] ? one->why : strerror(-one->status), one->number);
 }
 

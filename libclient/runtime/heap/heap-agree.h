@@ -36,6 +36,9 @@ enum heap_operation {
 	HEAP_OP_REALLOC = 4,
 };
 
+/* "shmd_malloc". */
+const char *heap_operation_name(uint32_t operation);
+
 enum heap_step {
 	HEAP_STEP_ENTER = 1,
 	HEAP_STEP_CHUNK = 2,

@@ -48,7 +48,7 @@ const struct runtime_row runtime_rows[] = {
 		     {"NVSHMEM_BOOTSTRAP_PMI", alias_bootstrap_pmi, "PMI is pmi1, PMI-2 is pmi2, PMIX is pmix"}}},
 	{"SHMD_BOOTSTRAP_TIMEOUT", RUNTIME_TYPE_TIME, FIELD(bootstrap_timeout_nsec), .def = "1min", .min = NSEC_PER_MSEC, .max = DAY,
 	 .text = "Time limit for finding each other, and for each later exchange among all processes. After it, the error names the ranks "
-		 "that are missing."},
+		 "that are missing. shmd_world_close() waits no longer than SHMD_TIMEOUT, either."},
 	{"SHMD_BOOTSTRAP_INTERFACE", RUNTIME_TYPE_TEXT, FIELD(bootstrap_interface), .def = "", .max = RUNTIME_TEXT_BYTES - 1,
 	 .text = "Network interfaces that the bootstrap may use: beginnings of names, separated by commas. A leading = asks for whole names, "
 		 "a leading ^ excludes. Empty allows all.",

@@ -485,11 +485,11 @@ static int prepare(struct meeting *m)
 /* The team has begun. */
 static int settle(struct meeting *m)
 {
-	int r = team_sync(m->team);
+	int r = team_sync(m->team, "shmd_team_from_members");
 
 	release(m);
 	if (!r)
-		r = team_sync(m->team);
+		r = team_sync(m->team, "shmd_team_from_members");
 	if (r < 0) {
 		/* The others may use it, so its id stays in use. */
 		team_drop(m->team);

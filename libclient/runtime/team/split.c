@@ -62,12 +62,12 @@ static int write_entry(struct split *split, const struct board_entry *mine)
 {
 	struct shmd_team *parent = split->parent;
 	struct shmd_world *world = parent->world;
-	int r = team_finish_sync(parent);
+	int r = team_finish_sync(parent, "splitting a team");
 
 	if (r < 0)
 		return r;
 	memcpy(world_heap_at(&world->pes[world->rank], board_offset(parent)), mine, sizeof(*mine));
-	r = team_sync(parent);
+	r = team_sync(parent, "splitting a team");
 	if (!r)
 		parent->n_boards++;
 	return parent_lost(parent, r);

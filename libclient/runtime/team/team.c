@@ -12,6 +12,7 @@
 
 #include "libclient/runtime/settings/nvtx.h"
 #include "libclient/runtime/team/ids.h"
+#include "libclient/runtime/team/missing.h"
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/exchange.h"
@@ -234,14 +235,23 @@ struct shmd_dev_team *shmd_team_dev(struct shmd_team *team)
 
 /* ---- sync */
 
-int team_sync(struct shmd_team *team)
+int team_sync(struct shmd_team *team, const char *call)
 {
-	return world_status_error(team->world, shmd_dev_team_sync(&team->world->ctx->dev, &team->dev), "waiting for all PEs of a team", -1);
+	int status = shmd_dev_team_sync(&team->world->ctx->dev, &team->dev);
+
+	return status == SHMD_DEV_TIMEOUT ? team_blame_missing(team, call) : world_status_error(team->world, status, call, -1);
 }
 
-int team_finish_sync(struct shmd_team *team)
+int team_finish_sync(struct shmd_team *team, const char *call)
 {
-	return team->dev.n_begun == team->dev.n_syncs ? 0 : team_sync(team);
+	return team->dev.n_begun == team->dev.n_syncs ? 0 : team_sync(team, call);
+}
+
+int team_barrier(struct shmd_team *team, const char *call)
+{
+	int status = shmd_dev_quiet(&team->world->ctx->dev);
+
+	return status ? world_status_error(team->world, status, call, -1) : team_sync(team, call);
 }
 
 int shmd_team_sync(struct shmd_team *team)
@@ -251,21 +261,21 @@ int shmd_team_sync(struct shmd_team *team)
 	if (r < 0)
 		return r;
 	runtime_nvtx_push("shmd_team_sync");
-	r = team_sync(team);
+	r = team_sync(team, "shmd_team_sync");
 	runtime_nvtx_pop();
 	return r;
 }
 
 int shmd_team_barrier(struct shmd_team *team)
 {
-	int r = team_check(team), status;
+	int r = team_check(team);
 
 	if (r < 0)
 		return r;
 	runtime_nvtx_push("shmd_team_barrier");
-	status = shmd_dev_team_barrier(&team->world->ctx->dev, &team->dev);
+	r = team_barrier(team, "shmd_team_barrier");
 	runtime_nvtx_pop();
-	return world_status_error(team->world, status, "waiting for all PEs of a team", -1);
+	return r;
 }
 
 /* ---- the end */
@@ -294,9 +304,9 @@ int shmd_team_destroy(struct shmd_team *team)
 	if (team->dev.coll_status)
 		r = world_status_error(team->world, shmd_dev_quiet(&team->world->ctx->dev), "completing the operations of a team", -1);
 	if (!r)
-		r = team_finish_sync(team);
+		r = team_finish_sync(team, "shmd_team_destroy");
 	if (!r)
-		r = team_sync(team);
+		r = team_sync(team, "shmd_team_destroy");
 	/* A PE that did not come may still write to the scratch, so its id stays in use. */
 	if (!r)
 		release_id(team);

@@ -25,13 +25,17 @@ struct shmd_team {
 
 /* -EINVAL: NULL; -ECHILD. */
 int team_check(const struct shmd_team *team);
-/* A sync by the default context, its failure as an errno with a sentence. */
-int team_sync(struct shmd_team *team);
+/*
+ * A sync by the default context, and behind a quiet of it; the failure as an errno with a sentence. `call` is the function of the program;
+ * where its time limit passes, the sentence names the PEs that did not come.
+ */
+int team_sync(struct shmd_team *team, const char *call);
+int team_barrier(struct shmd_team *team, const char *call);
 /*
  * A sync that failed here may have completed for the others. Before anything is passed with the next one it is waited for again, or the
  * members would be one sync apart.
  */
-int team_finish_sync(struct shmd_team *team);
+int team_finish_sync(struct shmd_team *team, const char *call);
 static inline int team_pe(const struct shmd_team *team, int i)
 {
 	return team->members ? (int)team->members[i] : i;

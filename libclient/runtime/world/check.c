@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a call may go on, and the blame when it may not. Never blocks. */
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "libclient/runtime/world/process.h"
 #include "libclient/runtime/world/session.h"
 #include "libclient/runtime/world/world.h"
+
+#define SENTENCE_BYTES 320 /* of the bootstrap, cut */
 
 int world_check(const struct shmd_world *world)
 {
@@ -34,6 +38,33 @@ int world_blame(const struct shmd_world *world, int error)
 	return shmd_error_set(-EHOSTDOWN, "%s has ended%s",
 			      pe_text(world->hellos, (int)__atomic_load_n(&world->dev->first_gone, __ATOMIC_RELAXED), text),
 			      n_gone > 1 ? ", and others have" : "");
+}
+
+/* "PE 3 (pid 4711 on node7)" of a sentence of the bootstrap about "rank 3 of 4", and whether it is about more of them. */
+static bool find_rank(const struct shmd_world *world, const char *sentence, char text[PE_TEXT_BYTES], bool *ret_more)
+{
+	int pe;
+
+	*ret_more = !strncmp(sentence, "ranks ", 6);
+	if (sscanf(sentence, *ret_more ? "ranks %d" : "rank %d", &pe) != 1 || pe < 0 || pe >= world->size)
+		return false;
+	pe_text(world->hellos, pe, text);
+	return true;
+}
+
+int world_boot_error(const struct shmd_world *world, int error, const char *call)
+{
+	char sentence[SENTENCE_BYTES], text[PE_TEXT_BYTES];
+	bool has_more;
+
+	if (error != -ETIMEDOUT)
+		return world_blame(world, error);
+	snprintf(sentence, sizeof(sentence), "%s", shmd_error_text());
+	if (find_rank(world, sentence, text, &has_more))
+		shmd_error_set(error, "%s: %s%s: %s", call, text, has_more ? " and others" : "", sentence);
+	else
+		shmd_error_set(error, "%s: %s", call, sentence);
+	return world_blame(world, error);
 }
 
 struct shmd_request_limit world_requests_begin(const struct shmd_world *world)

@@ -59,12 +59,12 @@ static uint64_t slot_offset(uint64_t number)
 int world_exchange_write(struct shmd_world *world, const void *mine, size_t bytes)
 {
 	struct world_heap *heap = world->heap;
-	int r = team_finish_sync(world->builtin[WORLD_TEAM_ALL]);
+	int r = team_finish_sync(world->builtin[WORLD_TEAM_ALL], world->call);
 
 	if (r < 0)
 		return r;
 	memcpy(world_heap_at(&world->pes[world->rank], slot_offset(heap->n_exchanges)), mine, bytes);
-	r = team_sync(world->builtin[WORLD_TEAM_ALL]);
+	r = team_sync(world->builtin[WORLD_TEAM_ALL], world->call);
 	if (r < 0)
 		heap->lost = r;
 	else
@@ -82,7 +82,7 @@ int world_exchange_read(struct shmd_world *world, int pe, void *buffer, size_t b
 	*ret_at = mapped ? mapped : buffer;
 	if (mapped)
 		return 0;
-	r = world_status_error(world, shmd_dev_get(&world->ctx->dev, buffer, own, bytes, (uint32_t)pe), "reading what a PE passes to all", pe);
+	r = world_status_error(world, shmd_dev_get(&world->ctx->dev, buffer, own, bytes, (uint32_t)pe), world->call, pe);
 	if (r < 0)
 		world->heap->lost = r;
 	return r;
@@ -110,7 +110,7 @@ int world_exchange(struct shmd_world *world, const void *mine, void *all, size_t
 	if (__atomic_load_n(&world->is_started, __ATOMIC_ACQUIRE))
 		return exchange(world, mine, all, bytes);
 	r = world->boot.ops->allgather(&world->boot, mine, all, bytes);
-	return r < 0 ? world_blame(world, r) : 0;
+	return r < 0 ? world_boot_error(world, r, world->call) : 0;
 }
 
 int world_agree_on(struct shmd_world *world, int error, uint32_t value)

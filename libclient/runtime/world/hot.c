@@ -133,7 +133,7 @@ static int alltoall(struct shmd_world *world, const void *to, void *from, size_t
 {
 	int r = world->boot.ops->alltoall(&world->boot, to, from, bytes);
 
-	return r < 0 ? world_blame(world, r) : 0;
+	return r < 0 ? world_boot_error(world, r, world->call) : 0;
 }
 
 /* Step 1. `error`: of what the caller passed. */
@@ -145,7 +145,7 @@ static int settle(struct shmd_world *world, int error)
 	outcome_fill(&mine, r);
 	error = world->boot.ops->allgather(&world->boot, &mine, world->outcomes, sizeof(mine));
 	if (error < 0)
-		return r ? shmd_error_set(r, "%s", mine.why) : world_blame(world, error);
+		return r ? shmd_error_set(r, "%s", mine.why) : world_boot_error(world, error, world->call);
 	return outcomes_judge(world->hellos, world->outcomes, sizeof(mine), world->size, world->rank);
 }
 

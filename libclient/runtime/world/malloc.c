@@ -226,7 +226,7 @@ static int ensure_started(struct shmd_world *world)
 /* A barrier promises that all of this PE's operations before it are visible behind it. */
 static int complete(struct shmd_world *world)
 {
-	return world_status_error(world, shmd_dev_quiet(&world->ctx->dev), "completing operations", -1);
+	return world_status_error(world, shmd_dev_quiet(&world->ctx->dev), world->call, -1);
 }
 
 static int collective(struct job *job)
@@ -234,6 +234,7 @@ static int collective(struct job *job)
 	struct world_heap *heap = job->world->heap;
 	int r;
 
+	job->world->call = heap_operation_name(job->call.operation);
 	if (heap->lost)
 		return shmd_error_set(heap->lost, "an earlier collective call on the heap failed here half way, and other PEs may have "
 						  "gone on: close the world");
@@ -248,7 +249,7 @@ static int collective(struct job *job)
 /* The sync of a call that fills memory. No PE allocates before it has passed. */
 static int finish(struct shmd_world *world)
 {
-	int r = team_sync(world->builtin[WORLD_TEAM_ALL]);
+	int r = team_sync(world->builtin[WORLD_TEAM_ALL], world->call);
 
 	if (r < 0)
 		world->heap->lost = r;
@@ -400,12 +401,22 @@ int shmd_sync_all(struct shmd_world *world)
 {
 	int r = world_check_started(world);
 
-	return r ? r : shmd_team_sync(world->builtin[WORLD_TEAM_ALL]);
+	if (r < 0)
+		return r;
+	runtime_nvtx_push("shmd_sync_all");
+	r = team_sync(world->builtin[WORLD_TEAM_ALL], "shmd_sync_all");
+	runtime_nvtx_pop();
+	return r;
 }
 
 int shmd_barrier_all(struct shmd_world *world)
 {
 	int r = world_check_started(world);
 
-	return r ? r : shmd_team_barrier(world->builtin[WORLD_TEAM_ALL]);
+	if (r < 0)
+		return r;
+	runtime_nvtx_push("shmd_barrier_all");
+	r = team_barrier(world->builtin[WORLD_TEAM_ALL], "shmd_barrier_all");
+	runtime_nvtx_pop();
+	return r;
 }

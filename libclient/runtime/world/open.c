@@ -301,9 +301,10 @@ int shmd_world_close(struct shmd_world *world)
 		return 0;
 	}
 	(void)world_ctx_settle(world);
+	bootstrap_limit(&world->boot, world->settings.timeout_nsec);
 	r = world->boot.ops->barrier(&world->boot);
 	if (r < 0)
-		r = world_blame(world, r);
+		r = world_boot_error(world, r, "shmd_world_close");
 	/* The bootstrap of a world that has lost a PE cannot wait for the others. */
 	if (r == -EHOSTDOWN && is_forgiven(world))
 		r = 0;

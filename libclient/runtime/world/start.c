@@ -49,7 +49,7 @@ static int exchange_cards(struct shmd_world *world)
 	outcome_fill(&card.outcome, r);
 	r = world->boot.ops->allgather(&world->boot, &card, cards, sizeof(card));
 	if (r < 0)
-		return card.outcome.error ? card.outcome.error : world_blame(world, r);
+		return card.outcome.error ? card.outcome.error : world_boot_error(world, r, world->call);
 	r = outcomes_judge(world->hellos, cards, sizeof(*cards), world->size, world->rank);
 	return r ? r : cards_check(cards, world->size);
 }
@@ -159,6 +159,7 @@ int shmd_world_start(struct shmd_world *world)
 		return r;
 	pthread_mutex_lock(&world->lock);
 	runtime_nvtx_push("shmd_world_start");
+	world->call = "shmd_world_start";
 	if (!world->is_started)
 		r = start(world);
 	runtime_nvtx_pop();
@@ -182,6 +183,7 @@ int shmd_world_hot_peers(struct shmd_world *world, const int *pes, int n)
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&world->lock);
+	world->call = "shmd_world_hot_peers";
 	r = choose_hot(world, pes, n);
 	pthread_mutex_unlock(&world->lock);
 	return r;

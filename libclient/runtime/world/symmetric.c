@@ -247,6 +247,7 @@ int shmd_buffer_register_symmetric(struct shmd_world *world, void *addr, size_t 
 		return r;
 	pthread_mutex_lock(&world->lock);
 	runtime_nvtx_push("shmd_buffer_register_symmetric");
+	world->call = "shmd_buffer_register_symmetric";
 	r = ready(world);
 	if (!r)
 		r = register_all(&job);
@@ -299,6 +300,7 @@ int shmd_buffer_unregister_symmetric(struct shmd_world *world, void *ptr)
 		return r;
 	pthread_mutex_lock(&world->lock);
 	runtime_nvtx_push("shmd_buffer_unregister_symmetric");
+	world->call = "shmd_buffer_unregister_symmetric";
 	r = take_away(world, ptr);
 	runtime_nvtx_pop();
 	pthread_mutex_unlock(&world->lock);

@@ -72,6 +72,7 @@ struct shmd_world {
 
 	pthread_mutex_t lock; /* held by the start and collective calls on the heap, while they wait too */
 	pthread_mutex_t tables; /* teams, ids, meetings, contexts; held briefly */
+	const char *call; /* the collective call under way on this PE, for its sentences; under `lock`, constant text */
 	uint32_t is_started; /* atomic */
 	int n_nodes; /* 0 before the start */
 	struct session *session;
@@ -112,5 +113,7 @@ int world_watch(struct shmd_world *world);
 
 /* -EHOSTDOWN with a sentence that names a PE, if one ended that is not forgiven; else `error`. */
 int world_blame(const struct shmd_world *world, int error);
+/* The same for a call of the bootstrap that failed; where PEs did not come the sentence has the function of the program, and a PE. */
+int world_boot_error(const struct shmd_world *world, int error, const char *call);
 
 #endif
