@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <shmd/dev/pe.h>
 #include <shmemclient-admin.h>
 
 #include "libclient/runtime/bootstrap/bootstrap.h"
@@ -395,6 +396,130 @@ TEST_TIMEOUT(with_abort_on_error_the_job_ends_with_its_first_pe, 120)
 	world_lab_start(&lab, dies_in_turn, NULL);
 	for (int pe = 0; pe < lab.n; pe++)
 		ASSERT_EQ(world_lab_wait(&lab, pe), pe == 2 ? 128 + SIGKILL : 1);
+	fixture_daemon_stop(&daemon);
+}
+
+/* A call of PE 0 fails in this way while PE 1 waits for ever. */
+enum failure { FAIL_TIME_LIMIT, FAIL_QUEUE, FAIL_DAEMON_OF_QUEUES, FAIL_DAEMON_OF_HEAP, FAIL_CLOSE };
+
+static void break_queue(struct shmd_world *world)
+{
+	const struct shmd_dev_pe_way *ways = (const void *)(uintptr_t)world->ctx->dev.ways_addr;
+	struct shmd_dev_qp *qp = (void *)(uintptr_t)ways[1].qp_addr;
+	struct shmd_dev_mode mode = shmd_dev_mode_of(qp, test_patience_nsec());
+
+	/* A key that no memory has. */
+	ASSERT_EQ(shmd_dev_qp_p_as(qp, shmd_dev_addr_of(4096, 1), 1, 8, mode), SHMD_DEV_OK);
+	(void)shmd_quiet(world->ctx);
+}
+
+static void fail_in_a_call(const struct world_lab *lab, struct shmd_world *world, enum failure failure, uint64_t *word)
+{
+	void *memory;
+
+	switch (failure) {
+	case FAIL_QUEUE:
+		break_queue(world);
+		return;
+	case FAIL_DAEMON_OF_QUEUES:
+		ASSERT_OK(kill(lab->daemon->pid, SIGKILL));
+		for (uint64_t end = nsec_now() + test_patience_nsec(); nsec_now() < end;)
+			(void)shmd_g(world->ctx, word, 8, 1, &(uint64_t){0});
+		return;
+	case FAIL_DAEMON_OF_HEAP:
+		(void)shmd_malloc(world, UINT64_C(64) << 20, 0, &memory);
+		return;
+	case FAIL_TIME_LIMIT:
+	case FAIL_CLOSE:
+		world->dev->timeout_nsec = world->ctx->dev.timeout_nsec = world->settings.timeout_nsec = NSEC_PER_SEC / 5;
+		if (failure == FAIL_CLOSE)
+			(void)shmd_world_close(world);
+		else
+			(void)shmd_barrier_all(world);
+	}
+}
+
+static int ends_the_job(const struct world_lab *lab, int pe, void *arg)
+{
+	enum failure failure = *(enum failure *)arg;
+	struct world_lab mine = *lab;
+	struct shmd_world *world;
+	uint64_t *word;
+	void *memory;
+
+	setenv("SHMD_ABORT_ON_ERROR", "on", 1);
+	mine.attr.paths = failure == FAIL_QUEUE || failure == FAIL_DAEMON_OF_QUEUES ? SHMD_ALLOW_QUEUE : 0;
+	world = world_lab_open_started(&mine, pe);
+	world_lab_must(shmd_calloc(world, 1, 8, 0, (void **)&word), "calloc");
+	if (failure == FAIL_DAEMON_OF_HEAP && pe == 0) {
+		ASSERT_OK(kill(lab->daemon->pid, SIGKILL));
+		wait_for_status(world, SHMD_WORLD_BROKEN);
+	}
+	if (pe == 0)
+		fail_in_a_call(lab, world, failure, word);
+	else if (failure == FAIL_DAEMON_OF_HEAP)
+		(void)shmd_malloc(world, UINT64_C(64) << 20, 0, &memory);
+	for (; pe; pause())
+		;
+	return 0;
+}
+
+static void run_failure(enum failure failure)
+{
+	struct fixture_daemon daemon;
+	struct world_lab lab = {.daemon = &daemon, .n = 2};
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_start(&lab, ends_the_job, &failure);
+	for (int pe = 0; pe < lab.n; pe++)
+		ASSERT_EQ(world_lab_wait(&lab, pe), 1);
+	if (failure == FAIL_DAEMON_OF_QUEUES || failure == FAIL_DAEMON_OF_HEAP)
+		fixture_daemon_kill(&daemon);
+	else
+		fixture_daemon_stop(&daemon);
+}
+
+TEST_TIMEOUT(with_abort_on_error_the_job_ends_when_a_time_limit_passes, 120)
+{
+	run_failure(FAIL_TIME_LIMIT);
+	run_failure(FAIL_CLOSE);
+}
+
+TEST_TIMEOUT(with_abort_on_error_the_job_ends_when_a_queue_fails, 120)
+{
+	run_failure(FAIL_QUEUE);
+}
+
+TEST_TIMEOUT(with_abort_on_error_the_job_ends_when_a_call_needs_a_daemon_that_is_gone, 120)
+{
+	run_failure(FAIL_DAEMON_OF_QUEUES);
+	run_failure(FAIL_DAEMON_OF_HEAP);
+}
+
+/* The limit that the program gave a context is its own business. */
+static int waits_briefly(const struct world_lab *lab, int pe, void *arg)
+{
+	const struct shmd_ctx_attr attr = {.timeout_nsec = NSEC_PER_MSEC};
+	struct shmd_world *world;
+	struct shmd_ctx *ctx;
+	uint64_t word = 0;
+
+	(void)arg;
+	setenv("SHMD_ABORT_ON_ERROR", "on", 1);
+	world = world_lab_open_started(lab, pe);
+	world_lab_must(shmd_ctx_create(shmd_team_world(world), &attr, &ctx), "a context");
+	ASSERT_ERR(shmd_wait_until(ctx, &word, 8, SHMD_CMP_EQ, 1), ETIMEDOUT);
+	world_lab_must(shmd_ctx_destroy(ctx), "destroy");
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(with_abort_on_error_a_limit_of_a_context_ends_nothing, 120)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 1, waits_briefly, NULL);
 	fixture_daemon_stop(&daemon);
 }
 

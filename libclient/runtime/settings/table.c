@@ -97,7 +97,10 @@ const struct runtime_row runtime_rows[] = {
 	{"SHMD_THREAD_LEVEL", RUNTIME_TYPE_ENUM, FIELD(thread_level), .def = "multiple", .words = thread_words,
 	 .text = "Thread level of a program that asks for none."},
 	{"SHMD_ABORT_ON_ERROR", RUNTIME_TYPE_BOOL, FIELD(abort_on_error), .def = "off",
-	 .text = "A PE that ends takes the whole job with it, with a sentence that says why."},
+	 .text = "The whole job ends when a PE has ended, and when a function of shmd.h fails on a PE because a time limit of the world has passed, "
+		 "because a request failed at the NIC, or because the NIC is down or shmemd has ended and the call needs them. The sentence on stderr "
+		 "names the PE, its node and the cause. The time limit of a context that the program gave it does not end the job, and "
+		 "device functions (shmd_dev_*) return their status."},
 	{"SHMD_LOG", RUNTIME_TYPE_LEVELS, FIELD(log_levels), .def = "warn",
 	 .text = "The log: none, error, warn, info, debug or trace. subsystem=level sets one part, as in warn,heap=debug.",
 	 .aliases = {{"NVSHMEM_DEBUG", alias_nvshmem_debug, "VERSION is error, WARN warn, INFO and ABORT info, TRACE trace"},

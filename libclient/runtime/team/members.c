@@ -535,5 +535,5 @@ int shmd_team_from_members(struct shmd_world *world, const struct shmd_team_memb
 	runtime_nvtx_pop();
 	if (!r)
 		*ret_team = m.team;
-	return r;
+	return world_fail(world, r);
 }

@@ -89,5 +89,5 @@ int team_blame_missing(const struct shmd_team *team, const char *call)
 	for (uint32_t i = 0; i < team->dev.n_pes; i++)
 		if (has_come(team, i) == CAME_NOT)
 			add_name(team, i, n_missing++, names);
-	return n_missing ? blame_some(call, names, n_missing) : blame_sender(team, call);
+	return world_fail(team->world, n_missing ? blame_some(call, names, n_missing) : blame_sender(team, call));
 }

@@ -232,7 +232,7 @@ int shmd_buffer_register(struct shmd_world *world, void *addr, size_t bytes)
 	r = add(world, &buffer);
 	runtime_nvtx_pop();
 	pthread_mutex_unlock(&world->buffers->lock);
-	return r;
+	return world_fail(world, r);
 }
 
 /* ---- unregistering */
@@ -288,7 +288,7 @@ int shmd_buffer_unregister(struct shmd_world *world, void *addr)
 	r = take_away(world, (uintptr_t)addr);
 	runtime_nvtx_pop();
 	pthread_mutex_unlock(&world->buffers->lock);
-	return r;
+	return world_fail(world, r);
 }
 
 /* ---- begin and end */

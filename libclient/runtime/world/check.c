@@ -52,7 +52,7 @@ static bool find_rank(const struct shmd_world *world, const char *sentence, char
 	return true;
 }
 
-int world_boot_error(const struct shmd_world *world, int error, const char *call)
+int world_boot_error(struct shmd_world *world, int error, const char *call)
 {
 	char sentence[SENTENCE_BYTES], text[PE_TEXT_BYTES];
 	bool has_more;
@@ -64,7 +64,7 @@ int world_boot_error(const struct shmd_world *world, int error, const char *call
 		shmd_error_set(error, "%s: %s%s: %s", call, text, has_more ? " and others" : "", sentence);
 	else
 		shmd_error_set(error, "%s: %s", call, sentence);
-	return world_blame(world, error);
+	return world_fail(world, world_blame(world, error));
 }
 
 struct shmd_request_limit world_requests_begin(const struct shmd_world *world)

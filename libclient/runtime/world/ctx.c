@@ -115,7 +115,7 @@ int shmd_ctx_create(struct shmd_team *team, const struct shmd_ctx_attr *attr, st
 		return shmd_error_set(-EINVAL, "ret_ctx is NULL, or flags has unknown bits: 0x%x", attr->flags);
 	r = ctx_new(team, attr, __atomic_add_fetch(&n_made, 1, __ATOMIC_RELAXED), ret_ctx);
 	if (r < 0)
-		return r;
+		return world_fail(team->world, r);
 	pthread_mutex_lock(&team->world->tables);
 	link_ctx(team->world, *ret_ctx);
 	pthread_mutex_unlock(&team->world->tables);

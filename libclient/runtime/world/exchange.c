@@ -15,7 +15,7 @@
 #include "libclient/runtime/world/world-heap.h"
 #include "libclient/runtime/world/world.h"
 
-int ctx_status_error(const struct shmd_ctx *ctx, int status, const char *what, int pe)
+static int error_of(const struct shmd_ctx *ctx, int status, const char *what, int pe)
 {
 	const struct shmd_world *world = ctx->world;
 	char text[PE_TEXT_BYTES] = "the world";
@@ -44,6 +44,15 @@ int ctx_status_error(const struct shmd_ctx *ctx, int status, const char *what, i
 	default:
 		return shmd_error_set(-EINVAL, "%s: an argument is out of range", what);
 	}
+}
+
+int ctx_status_error(const struct shmd_ctx *ctx, int status, const char *what, int pe)
+{
+	bool is_own_limit = status == SHMD_DEV_TIMEOUT && ctx->dev.timeout_nsec != ctx->world->dev->timeout_nsec;
+	int r = error_of(ctx, status, what, pe);
+
+	/* A program that gives a context a limit of its own expects it to pass. */
+	return is_own_limit ? r : world_fail(ctx->world, r);
 }
 
 int world_status_error(const struct shmd_world *world, int status, const char *what, int pe)
@@ -123,7 +132,7 @@ int world_agree_on(struct shmd_world *world, int error, uint32_t value)
 	r = world_exchange(world, &mine, world->outcomes, sizeof(mine));
 	if (r < 0)
 		return error ? shmd_error_set(error, "%s", mine.why) : r;
-	return outcomes_judge(world->hellos, world->outcomes, sizeof(mine), world->size, world->rank);
+	return world_fail(world, outcomes_judge(world->hellos, world->outcomes, sizeof(mine), world->size, world->rank));
 }
 
 int world_agree(struct shmd_world *world, int error)

@@ -224,7 +224,7 @@ static int agree_on_range(struct shmd_world *world, int error)
 	mine.range_bytes = error ? 0 : heap_map_range_bytes(world->heap->map);
 	r = world_exchange(world, &mine, all, sizeof(mine));
 	if (!r)
-		r = outcomes_judge(world->hellos, all, sizeof(mine), world->size, world->rank);
+		r = world_fail(world, outcomes_judge(world->hellos, all, sizeof(mine), world->size, world->rank));
 	if (r < 0)
 		return error ? error : r;
 	world->heap->range_bytes = mine.range_bytes;

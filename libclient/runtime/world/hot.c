@@ -146,7 +146,7 @@ static int settle(struct shmd_world *world, int error)
 	error = world->boot.ops->allgather(&world->boot, &mine, world->outcomes, sizeof(mine));
 	if (error < 0)
 		return r ? shmd_error_set(r, "%s", mine.why) : world_boot_error(world, error, world->call);
-	return outcomes_judge(world->hellos, world->outcomes, sizeof(mine), world->size, world->rank);
+	return world_fail(world, outcomes_judge(world->hellos, world->outcomes, sizeof(mine), world->size, world->rank));
 }
 
 static bool is_kept(const struct world_queues *queues, const struct hot_call *call, int i)

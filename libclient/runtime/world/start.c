@@ -50,7 +50,7 @@ static int exchange_cards(struct shmd_world *world)
 	r = world->boot.ops->allgather(&world->boot, &card, cards, sizeof(card));
 	if (r < 0)
 		return card.outcome.error ? card.outcome.error : world_boot_error(world, r, world->call);
-	r = outcomes_judge(world->hellos, cards, sizeof(*cards), world->size, world->rank);
+	r = world_fail(world, outcomes_judge(world->hellos, cards, sizeof(*cards), world->size, world->rank));
 	return r ? r : cards_check(cards, world->size);
 }
 

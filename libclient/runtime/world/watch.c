@@ -5,7 +5,6 @@
  * The order of the stores matters to device functions: first_gone and the path, then n_gone, which they look at.
  */
 #include <stdio.h>
-#include <unistd.h>
 
 #include "libclient/runtime/settings/log.h"
 #include "libclient/runtime/world/mend.h"
@@ -35,9 +34,7 @@ static void gone(void *arg, int rank, const char *why)
 	runtime_log(WORLD, INFO, "%s has ended: %s", pe_text(world->hellos, rank, text), why);
 	if (world->settings.abort_on_error) {
 		snprintf(sentence, sizeof(sentence), "%s has ended: %s", pe_text(world->hellos, rank, text), why);
-		__atomic_store_n(&world->dev->ended, 1, __ATOMIC_RELEASE);
-		world->boot.ops->abort(&world->boot, 1, sentence);
-		_exit(1);
+		world_end_job(world, sentence);
 	}
 }
 
@@ -56,5 +53,5 @@ int shmd_world_forgive(struct shmd_world *world)
 	if (r < 0)
 		return r;
 	__atomic_store_n(&world->dev->n_gone_known, __atomic_load_n(&world->dev->n_gone, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
-	return __atomic_load_n(&world->is_started, __ATOMIC_ACQUIRE) ? world_queues_mend(world) : 0;
+	return __atomic_load_n(&world->is_started, __ATOMIC_ACQUIRE) ? world_fail(world, world_queues_mend(world)) : 0;
 }

@@ -10,6 +10,7 @@
  *	mend.c		queues that failed			hot.c, hot-set.c	RC to some peers beside DC
  *	check.c		may a call go on
  *	watch.c		PEs that ended				info.c		what a program sees of it
+ *	end-job.c	SHMD_ABORT_ON_ERROR
  *	process.h	am I a forked child			report.c	what shmemd lists of it
  *	buffers.c	buffers of the program			symmetric.c	and of all PEs
  *	adopt.h		the memory of both
@@ -111,9 +112,17 @@ void world_requests_end(struct shmd_request_limit *former);
 /* From now on `dev` shows PEs that end. */
 int world_watch(struct shmd_world *world);
 
+/*
+ * `error`, whose sentence is set. With SHMD_ABORT_ON_ERROR the job ends with the sentence for -ETIMEDOUT, -EIO and -ECONNRESET. For each of
+ * these that a function of <shmd.h> returns.
+ */
+int world_fail(struct shmd_world *world, int error);
+/* Does not return, unless another thread ends the job already: PEs that follow that end are no news. */
+void world_end_job(struct shmd_world *world, const char *sentence);
+
 /* -EHOSTDOWN with a sentence that names a PE, if one ended that is not forgiven; else `error`. */
 int world_blame(const struct shmd_world *world, int error);
-/* The same for a call of the bootstrap that failed; where PEs did not come the sentence has the function of the program, and a PE. */
-int world_boot_error(const struct shmd_world *world, int error, const char *call);
+/* world_blame() and world_fail() for a call of the bootstrap that failed; where PEs did not come the sentence has the function of the program, and a PE. */
+int world_boot_error(struct shmd_world *world, int error, const char *call);
 
 #endif
