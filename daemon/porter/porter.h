@@ -43,8 +43,8 @@ struct porters *porters_free(struct porters *porters);
 /* fd hangs up when the service manager closes all that it kept. Taken; below 0: there is none. Before the first slot. */
 void porters_set_lifeline(struct porters *porters, int fd);
 /*
- * Whatever the service manager kept is taken over: once the porters have it all, those of daemons before end, which hold it too. For
- * that the daemon writes a byte into the pipe of which the lifeline is the reading end.
+ * This daemon has taken over all that the service manager kept. Once its porters have that, too, those of former daemons end: the
+ * daemon writes a byte into the pipe of the lifeline.
  */
 void porters_tell_taken(struct porters *porters);
 /* Call while the zygote's channel is readable. 0; -EPIPE: the zygote has ended, and no porter can be started any more. */

@@ -4,7 +4,8 @@
  * of it.
  *
  * If a mapper dies, queue memory that it had mapped can be read and written no more: such a batch is like one in a dmabuf, and
- * its QPs go on. New regions and queues get another mapper.
+ * its QPs go on. New regions and queues get another mapper. A mapper that dies within a request may have made an object in the kernel
+ * before: it is destroyed, and the request is repeated. An object that it has destroyed counts as destroyed.
  *
  * Any thread that owns the context.
  */
@@ -13,6 +14,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "proto/base/cleanup.h"
+
+#define TRIES 3u
 
 /* ---- the mapper of a context ----------------------------------------------------------------------------------------- */
 
@@ -55,17 +60,103 @@ int mlx5_memory_need_mapper(struct mlx5_ctx *ctx)
 	return r < 0 ? r : enter(ctx, mapper);
 }
 
-/* With the context's mapper, or with another one if that has just died. */
+static int call_once(struct mlx5_ctx *ctx, struct mapper_request *request, const struct mapper_fds *fds,
+		     struct mapper_answer *ret_answer)
+{
+	int r = mlx5_memory_need_mapper(ctx);
+
+	request->ctx = ctx->mapper_ctx;
+	return r < 0 ? r : mapper_call(ctx->mapper, request, fds, ret_answer);
+}
+
+/* ---- a mapper that dies within a request ------------------------------------------------------------------------------- */
+
+static bool is_recorded(const struct mlx5_ctx *ctx, enum mlx5_object_kind kind, uint32_t handle)
+{
+	const struct mlx5_queues *queues;
+	const struct mlx5_mr *mr;
+
+	if (kind == MLX5_OBJECT_UMEM) {
+		list_for_each_entry (queues, &ctx->base.queues, base.link)
+			if (queues->umem && queues->umem->handle == handle)
+				return true;
+		if (ctx->pooled && ctx->pooled->umem && ctx->pooled->umem->handle == handle)
+			return true;
+		return ctx->rmp.umem && ctx->rmp.umem->handle == handle;
+	}
+	list_for_each_entry (mr, &ctx->base.mrs, base.link)
+		if (mr->ibv && mr->ibv->handle == handle)
+			return true;
+	return false;
+}
+
+/* A client may have regions that it has not reported: those of other lengths are left alone. */
+static bool has_length(const struct mlx5_ctx *ctx, uint32_t handle, uint64_t bytes)
+{
+	struct ibv_mr *mr = ibv_import_mr(ctx->pd, handle);
+	bool is_it = mr && mr->length == bytes;
+
+	if (mr)
+		ibv_unimport_mr(mr);
+	return is_it;
+}
+
+static uint32_t *list_handles(const struct mlx5_ctx *ctx, enum mlx5_object_kind kind, uint32_t *ret_n)
+{
+	uint32_t *handles = calloc(MLX5_HANDLES_MAX, sizeof(*handles));
+
+	if (!handles || mlx5_handles_list(ctx->ibv->cmd_fd, kind, handles, MLX5_HANDLES_MAX, ret_n) == 0)
+		return handles;
+	free(handles);
+	return NULL;
+}
+
+/* The kernel may have made the object, and nobody has its handle. An umem that is in use is not destroyed. */
+static void destroy_nameless(struct mlx5_ctx *ctx, enum mlx5_object_kind kind, uint64_t bytes)
+{
+	uint32_t n = 0;
+	_cleanup_free_ uint32_t *handles = list_handles(ctx, kind, &n);
+
+	for (uint32_t i = 0; handles && i < n; i++)
+		if (!is_recorded(ctx, kind, handles[i]) && (kind != MLX5_OBJECT_MR || has_length(ctx, handles[i], bytes)))
+			mlx5_memory_destroy(ctx, kind, handles[i]);
+}
+
+static bool is_there(const struct mlx5_ctx *ctx, enum mlx5_object_kind kind, uint32_t handle)
+{
+	uint32_t n = 0;
+	_cleanup_free_ uint32_t *handles = list_handles(ctx, kind, &n);
+
+	if (!handles || n == MLX5_HANDLES_MAX)
+		return true;
+	while (n > 0)
+		if (handles[--n] == handle)
+			return true;
+	return false;
+}
+
+/* 0: the kernel has carried out the request before; -EPIPE: it is to be asked for again. */
+static int after_death(struct mlx5_ctx *ctx, const struct mapper_request *request)
+{
+	if (request->op == MAPPER_REG)
+		destroy_nameless(ctx, MLX5_OBJECT_MR, request->bytes);
+	else if (request->op == MAPPER_MAP && request->is_umem)
+		destroy_nameless(ctx, MLX5_OBJECT_UMEM, request->bytes);
+	else if (request->op == MAPPER_DESTROY && !is_there(ctx, request->kind, request->handle))
+		return 0;
+	return -EPIPE;
+}
+
+/* With the context's mapper, or with another one if that has died, perhaps before the request. */
 static int call_own(struct mlx5_ctx *ctx, struct mapper_request *request, const struct mapper_fds *fds,
 		    struct mapper_answer *ret_answer)
 {
 	int r = -EPIPE;
 
-	for (unsigned int i = 0; i < 2 && r == -EPIPE; i++) {
-		r = mlx5_memory_need_mapper(ctx);
-		request->ctx = ctx->mapper_ctx;
-		if (r == 0)
-			r = mapper_call(ctx->mapper, request, fds, ret_answer);
+	for (unsigned int i = 0; i < TRIES && r == -EPIPE; i++) {
+		r = call_once(ctx, request, fds, ret_answer);
+		if (r == -EPIPE)
+			r = after_death(ctx, request);
 	}
 	return r == -EPIPE ? -ENOMEM : r;
 }
@@ -93,7 +184,7 @@ int mlx5_memory_destroy(struct mlx5_ctx *ctx, enum mlx5_object_kind kind, uint32
 	int r = call_own(ctx, &request, NULL, &answer);
 
 	/* Without a mapper the pages are unpinned here, whatever kept one from starting: the keys must end. */
-	return ctx->mapper && !mapper_is_dead(ctx->mapper) ? r : mlx5_handle_destroy(ctx->ibv->cmd_fd, kind, handle);
+	return r == 0 || (ctx->mapper && !mapper_is_dead(ctx->mapper)) ? r : mlx5_handle_destroy(ctx->ibv->cmd_fd, kind, handle);
 }
 
 /* ---- queue memory ------------------------------------------------------------------------------------------------------ */

@@ -23,7 +23,7 @@
 
 #include "proto/base/cleanup.h"
 
-/* Of a page's files: the first one of a saved context is its command descriptor, which is not the page's. */
+/* Among a page's files, in place of the command descriptor of a saved context, which is not the page's. */
 #define MLX5_PAGE_OF_CLIENTS 0
 
 /*
@@ -72,7 +72,7 @@ static void close_files(struct mlx5_page *page)
 		page->fds[i] = safe_close(page->fds[i]);
 }
 
-/* Those of a former process, or new ones. */
+/* The saved ones of a former process, or new ones. */
 static int open_files(const struct mlx5_ctx *ctx, const struct nic_saved_fds *saved, struct mlx5_page *page)
 {
 	int *fds = page->fds;

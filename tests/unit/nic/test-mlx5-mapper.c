@@ -16,6 +16,7 @@
 #include "daemon/nic/mlx5/mlx5-mapper.h"
 #include "daemon/nic/mlx5/mlx5.h"
 #include "proto/base/nsec.h"
+#include "tests/lib/sim-nic.h"
 #include "tests/lib/test.h"
 #include "tests/unit/nic/client.h"
 
@@ -216,6 +217,87 @@ TEST(region_whose_mapper_has_died_is_destroyed_when_no_other_can_start)
 	rig_close(&rig);
 }
 
+/* ---- death within a request ---------------------------------------------------------------------------------------------- */
+
+#define N_DEATHS 100u
+#define DEATH_USEC_MAX 400u /* about as long as the requests take */
+
+struct killer {
+	pthread_t thread;
+	uint32_t uid;
+	useconds_t usec;
+};
+
+static void *kill_later(void *arg)
+{
+	const struct killer *killer = arg;
+	pid_t pid = 0;
+
+	if (find_mappers(killer->uid, &pid) > 0) {
+		usleep(killer->usec);
+		kill(pid, SIGKILL);
+	}
+	return NULL;
+}
+
+static void destroy_queues(struct client *c)
+{
+	uint64_t bytes = c->queues->layout.total_bytes;
+
+	ASSERT_OK(c->ctx->nic->ops->queues_destroy(c->queues));
+	munmap(c->queue_mem, bytes);
+	close(c->queue_fd);
+	free(c->qps);
+	c->qps = NULL;
+	c->queues = NULL;
+}
+
+/* A region and a batch come and go meanwhile. Every request succeeds: the daemon repeats what a mapper has not answered. */
+static void live_while_the_mapper_dies(struct client *alice, unsigned int i)
+{
+	struct nic_mr_attr attr = {.kind = NIC_MEM_MEMFD, .fd = alice->mem_fd, .length_bytes = CLIENT_MEM_BYTES,
+				   .iova = CLIENT_IOVA, .access = NIC_ACCESS_LOCAL_WRITE};
+	struct killer killer = {.uid = ALICE, .usec = i * (DEATH_USEC_MAX / N_DEATHS)};
+	const struct nic_ops *ops = alice->ctx->nic->ops;
+	struct nic_mr *mr;
+
+	/* Even ones by the clock; odd ones when the kernel has done what the first request, or the second one, was for. */
+	if (i % 2)
+		sim_nic_kill_sender_after(0, i % 4 == 1 ? 1 : 2);
+	else
+		ASSERT_OK(-pthread_create(&killer.thread, NULL, kill_later, &killer));
+	ASSERT_OK(ops->mr_reg(alice->ctx, &attr, &mr));
+	ASSERT(!ops->mr_dereg(mr));
+	if (i % 2)
+		ASSERT(sim_nic_kill_over(0));
+	client_create(alice, 1, 0);
+	destroy_queues(alice);
+	if (i % 2 == 0)
+		ASSERT_OK(-pthread_join(killer.thread, NULL));
+}
+
+TEST_TIMEOUT(mapper_that_dies_within_a_request_leaves_nothing, 120)
+{
+	struct client alice, bob;
+	uint64_t n_objects;
+	struct rig rig;
+
+	rig_start(&rig);
+	client_open_ctx_for(&alice, rig.nic[0], 1, ALICE);
+	client_reg(&alice);
+	client_open_for(&bob, rig.nic[0], 2, BOB, 2);
+	client_connect(&bob, 0, &bob, 1);
+	n_objects = sim_nic_objects(0);
+	for (unsigned int i = 0; i < N_DEATHS; i++) {
+		live_while_the_mapper_dies(&alice, i);
+		ASSERT_EQ(sim_nic_objects(0), n_objects);
+		write_one(&bob, i);
+	}
+	client_close(&bob);
+	client_close(&alice);
+	rig_close(&rig);
+}
+
 /* The region's record does not tell what memory it has: so a mapper unpins it, not the daemon that has taken it over. */
 TEST(regions_of_a_former_daemon_are_destroyed_by_a_mapper)
 {
@@ -387,7 +469,7 @@ TEST(answer_with_a_descriptor_is_refused)
 	close(region.fd);
 }
 
-/* What the client has registered by its command descriptor, and nobody has recorded. */
+/* The client registers a region by its command descriptor, and nobody records it. */
 static uint32_t register_stray(const struct client *c, int command_fd)
 {
 	const struct mlx5_reg stray = {.pd = c->ctx->client_pd - 1,
