@@ -551,9 +551,14 @@ static int resume_sessions(struct daemon *daemon)
 		.arg = daemon,
 	};
 	struct resume_result result;
+	int r;
 
 	daemon->progress_nsec = nsec_now();
-	return resume_all(&attr, &result);
+	r = resume_all(&attr, &result);
+	/* A session that comes too late ends here, and until then porters of the daemon before hold what it has. */
+	if (r == 0 && result.n_late == 0)
+		porters_tell_taken(porter_watch_porters(daemon->porters));
+	return r;
 }
 
 /* A policy that this machine cannot follow is a wrong setting: another start would end the same way. */

@@ -580,7 +580,8 @@ struct nic_ops {
 	int (*queues_export)(const struct nic_queues *queues, void **ret_part, size_t *ret_bytes);
 	/*
 	 * Returns the descriptors that must outlive the daemon, besides queue memory and, with nic->saves_memory, regions' memory.
-	 * They stay the same from ctx_open or ctx_import on until the context ends, except that ctx_to_cpu may add some.
+	 * They stay the same from ctx_open or ctx_import on until the context ends, except that ctx_to_cpu may add some. If nic->blocks is
+	 * set, the last close of the first one may wait for the client.
 	 * -EOPNOTSUPP: the context cannot outlive the daemon or be exported.
 	 */
 	int (*ctx_saved_fds)(struct nic_ctx *ctx, struct nic_saved_fds *ret_saved);

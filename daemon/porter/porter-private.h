@@ -82,6 +82,7 @@ struct held {
 struct porters {
 	struct porters_attr attr;
 	int lifeline; /* owned, or -1 */
+	bool tells_taken; /* porters of former daemons have not heard yet */
 	int fork_error; /* that the zygote reported last, or 0 */
 	bool is_over; /* the zygote has ended */
 	struct list all; /* struct porter.link */

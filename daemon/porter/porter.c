@@ -8,11 +8,14 @@
 #include "daemon/porter/porter.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "daemon/porter/porter-private.h"
 #include "daemon/porter/zygote.h"
@@ -367,11 +370,55 @@ static void fail_overdue(struct porter *porter, uint64_t now)
 	}
 }
 
+/* ---- porters of daemons before ------------------------------------------------------------------------------------- */
+
+static bool has_all(const struct porter *porter)
+{
+	return !porter_is_behind(porter) && (porter->is_running || !needs_process(porter));
+}
+
+/* Nobody reads the byte: it is there for all of them. */
+static void write_taken(const struct porters *porters)
+{
+	_cleanup_close_ int writing = -1;
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", porters->lifeline);
+	writing = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	/* If the pipe is full they end later, by themselves. */
+	if (writing >= 0 && write(writing, "", 1) < 0)
+		return;
+}
+
+static void tell_taken(struct porters *porters)
+{
+	const struct porter *porter;
+	bool have_all = true;
+
+	if (!porters->tells_taken)
+		return;
+	list_for_each_entry(porter, &porters->all, link)
+		have_all &= has_all(porter);
+	if (have_all)
+		write_taken(porters);
+	else
+		porters_alarm(porters, RETRY_NSEC);
+	porters->tells_taken = !have_all;
+}
+
+void porters_tell_taken(struct porters *porters)
+{
+	porters->tells_taken = porters->lifeline >= 0;
+	if (porters->tells_taken)
+		porters_alarm(porters, 0);
+}
+
 void porters_tick(struct porters *porters)
 {
 	struct porter *porter, *tmp;
 
 	porters->alarm_nsec = 0;
+	tell_taken(porters);
 	list_for_each_entry_safe(porter, tmp, &porters->all, link) {
 		uint64_t now = nsec_now();
 

@@ -42,6 +42,11 @@ int porters_new(const struct porters_attr *attr, struct porters **ret_porters);
 struct porters *porters_free(struct porters *porters);
 /* fd hangs up when the service manager closes all that it kept. Taken; below 0: there is none. Before the first slot. */
 void porters_set_lifeline(struct porters *porters, int fd);
+/*
+ * This daemon has taken over all that the service manager kept. Once its porters have that, too, those of former daemons end: the
+ * daemon writes a byte into the pipe of the lifeline.
+ */
+void porters_tell_taken(struct porters *porters);
 /* Call while the zygote's channel is readable. 0; -EPIPE: the zygote has ended, and no porter can be started any more. */
 int porters_hear_zygote(struct porters *porters);
 const char *porters_trouble(const struct porters *porters); /* why no porter can be started now; NULL: not known */

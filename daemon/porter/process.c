@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -39,6 +40,7 @@
 #define BLIND_MSEC 1000
 /* So long after the service manager began to let go of what it had. */
 #define RELEASE_MSEC 1000
+#define LOOK_MSEC 100 /* how often it looks whether the next daemon has everything */
 
 struct hold {
 	struct closer_job job;
@@ -550,19 +552,42 @@ static void end_slots(bool kept)
 			end_slot(slot);
 }
 
+/* Each daemon that has taken everything over writes one byte (porters_tell_taken()). */
+static int count_taken(void)
+{
+	int n = 0;
+
+	return ioctl(porter.attr.lifeline, FIONREAD, &n) < 0 ? 0 : n;
+}
+
+/* True: the service manager has begun to close what it kept. False: the next daemon has all of it, or the time is over. */
+static bool await_end(int n_taken)
+{
+	uint64_t end = nsec_add(nsec_now(), porter.attr.linger_msec * NSEC_PER_MSEC), now;
+	struct pollfd wait = {.fd = porter.attr.lifeline};
+
+	while ((now = nsec_now()) < end && count_taken() == n_taken) {
+		uint64_t msec = (end - now) / NSEC_PER_MSEC + 1;
+
+		if (poll(&wait, 1, msec < LOOK_MSEC ? (int)msec : LOOK_MSEC) > 0)
+			return true;
+	}
+	return false;
+}
+
 /*
  * The daemon has died. If the service manager gives the daemon up, it closes the sockets one after the other: their clients see the
- * end at once, and the porter's close comes later than the manager's. Otherwise the next daemon, with a porter, has them by then.
+ * end at once, and the porter's close comes later than the manager's. Otherwise the next daemon and its porters have them by then, and
+ * the manager closes what the daemon did not take over.
  */
-static void linger(void)
+static void linger(int n_taken)
 {
-	struct pollfd wait = {.fd = porter.attr.lifeline};
+	bool is_given_up = await_end(n_taken);
 	struct slot *slot;
 
-	if (poll(&wait, 1, (int)porter.attr.linger_msec) <= 0)
-		return;
 	list_for_each_entry(slot, &porter.all_slots, link)
-		shutdown(slot->sock, SHUT_RDWR);
+		if (is_given_up)
+			shutdown(slot->sock, SHUT_RDWR);
 	poll(NULL, 0, RELEASE_MSEC);
 }
 
@@ -578,6 +603,7 @@ static void let_go_of_kept(void)
 void process_run(const struct process_attr *attr)
 {
 	char name[16];
+	int n_taken;
 
 	porter.attr = *attr;
 	hash_init(&porter.slots);
@@ -591,12 +617,13 @@ void process_run(const struct process_attr *attr)
 	do
 		await_orders();
 	while (serve_one());
+	n_taken = count_taken();
 	if (porter.holds.n > 0 || porter.slots.n > 0)
 		wait_for_death();
 	end_slots(false);
 	drop_all_holds();
 	if (any_kept())
-		linger();
+		linger(n_taken);
 	let_go_of_kept();
 	await_graves();
 	closer_wait();

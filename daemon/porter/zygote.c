@@ -256,6 +256,9 @@ int zygote_fork(int zygote, const struct zygote_order *order, int lifeline, int 
 		return r;
 	ours = fds[0];
 	theirs = fds[1];
+	/* A mapper answers without descriptors. Closing one could take as long as its sender likes; kernels before 6.16 take it. */
+	if (order->kind == ZYGOTE_MAPPER)
+		framing_set_passing(ours, false);
 	if (fcntl(ours, F_SETFL, O_NONBLOCK) < 0)
 		return -errno;
 	r = send_fds(zygote, order, &(struct order_fds){theirs, lifeline});

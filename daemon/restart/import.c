@@ -246,7 +246,7 @@ static int check_imported(struct import *a, unsigned int i)
 {
 	const struct nic_import_attr *attr = &a->contexts[i].attr;
 	const struct nic_imported *imported = &a->imported[i];
-	int r = session_attach(a->session, imported->ctx->doorbell.wake_fd, true);
+	int r = session_attach_ctx(a->session, imported->ctx);
 
 	if (r < 0)
 		return r;

@@ -478,7 +478,8 @@ int resume_all(const struct resume_attr *attr, struct resume_result *ret_result)
 	begin_each(all);
 	submit_each(all);
 	wait_for_all(all);
-	all->result.n_ended += tell_late(all);
+	all->result.n_late = tell_late(all);
+	all->result.n_ended += all->result.n_late;
 	all->result.n_strays = manager_store_discard_left(attr->store);
 	resume_nics(attr->registry);
 	/* Not before: soft NICs have connections of DCTs again, and what those counted, from there on. */

@@ -27,6 +27,7 @@ struct resume_attr {
 struct resume_result {
 	unsigned int n_resumed;
 	unsigned int n_ended; /* they had ended when the daemon died, or their state says nothing that can be taken over */
+	unsigned int n_late; /* of those: their imports have not come to an end yet */
 	unsigned int n_strange; /* state of another version */
 	unsigned int n_strays; /* descriptors that no state names */
 };

@@ -205,16 +205,13 @@ static void run_open(struct request *req)
 		op->nic->ctx = nic->ops->ctx_close(op->nic->ctx);
 }
 
-/*
- * The client can poll it, and the last close of an eventfd takes a lock of everybody who does. The teardown closes the context of
- * a session for which this fails: here the control thread would wait for it.
- */
-static int attach_wake(struct session *session, const struct session_nic *nic)
+/* The teardown closes the context of a session for which this fails: here the control thread would wait for it. */
+static int attach_ctx(struct session *session, const struct session_nic *nic)
 {
-	int r = session_attach(session, nic->ctx->doorbell.wake_fd, true);
+	int r = session_attach_ctx(session, nic->ctx);
 
 	if (r < 0)
-		session_end(session, SHMD_STATUS_NO_MEMORY, "no memory for the wake descriptor: %s", strerror(-r));
+		session_end(session, SHMD_STATUS_NO_MEMORY, "no memory for the descriptors of a NIC: %s", strerror(-r));
 	return r;
 }
 
@@ -240,7 +237,7 @@ static int finish_open(struct request *req)
 	}
 	nic->index = session->n_nics;
 	session->nics[session->n_nics++] = nic;
-	r = attach_wake(session, nic);
+	r = attach_ctx(session, nic);
 	if (r < 0)
 		return r;
 	set_doorbell(nic,
@@ -340,8 +337,13 @@ static int finish_fall_back(struct request *req)
 	struct session_nic *nic = op->nic;
 
 	/* Also when its descriptors found no place in the answer: the context is in that mode, and the client asks again. */
-	if (!op->again && nic->ctx->doorbell.mode == NIC_DOORBELL_CPU)
+	if (!op->again && nic->ctx->doorbell.mode == NIC_DOORBELL_CPU) {
+		int r = attach_ctx(req->session, nic);
+
+		if (r < 0)
+			return r;
 		note_fall_back(req->session, nic, req->msg->nic_doorbell_req.reason);
+	}
 	if (op->r == 0)
 		tell_doorbell(req, nic);
 	return op->r;

@@ -393,6 +393,20 @@ int session_attach(struct session *session, int fd, bool is_lasting)
 	return session->connection.slot && fd >= 0 ? porter_slot_attach(session->connection.slot, fd, is_lasting) : 0;
 }
 
+/*
+ * An eventfd that the client polls; and the command descriptor of a NIC in hardware: its last close destroys what the client has made
+ * with it, and unpins that memory.
+ */
+int session_attach_ctx(struct session *session, struct nic_ctx *ctx)
+{
+	struct nic_saved_fds saved = {0};
+	int r = session_attach(session, ctx->doorbell.wake_fd, true);
+
+	if (r == 0 && ctx->nic->blocks && ctx->nic->ops->ctx_saved_fds(ctx, &saved) == 0 && saved.n > 0)
+		r = session_attach(session, saved.fds[0], true);
+	return r;
+}
+
 bool session_flush(struct session *session)
 {
 	int r = -EPIPE;

@@ -213,6 +213,8 @@ int session_let_send_fds(struct session *session);
  * keeps it as well. 0 or negative errno.
  */
 int session_attach(struct session *session, int fd, bool is_lasting);
+/* The same for what a context has whose last close may wait for the client. */
+int session_attach_ctx(struct session *session, struct nic_ctx *ctx);
 bool session_flush(struct session *session); /* false: it has ended */
 void session_call_attention(struct session *session);
 /* A worker uses its contexts, or its porter reads a packet that may want one to. */

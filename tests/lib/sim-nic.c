@@ -15,6 +15,7 @@
 #define NICS 8u
 enum { COMMANDS, KILLS, CONTEXTS, OBJECTS, N_COUNTS };
 #define COUNTS_BYTES (N_COUNTS * NICS * sizeof(uint64_t))
+#define KILL_SENDER (UINT64_C(1) << 63)
 #define LIMIT_NSEC (20 * NSEC_PER_SEC)
 
 const char *sim_nic_path(char path[256], const char *name)
@@ -84,6 +85,11 @@ uint64_t sim_nic_commands(unsigned int nic)
 void sim_nic_kill_after(unsigned int nic, uint64_t n)
 {
 	exchange(nic, KILLS, n ? sim_nic_commands(nic) + n : 0);
+}
+
+void sim_nic_kill_sender_after(unsigned int nic, uint64_t n)
+{
+	exchange(nic, KILLS, (sim_nic_commands(nic) + n) | KILL_SENDER);
 }
 
 bool sim_nic_kill_over(unsigned int nic)

@@ -18,6 +18,8 @@ uint64_t sim_nic_commands(unsigned int nic);
 
 /* SIGKILL for the process that sends the n-th one from now on, once it is carried out; 0: for none. */
 void sim_nic_kill_after(unsigned int nic, uint64_t n);
+/* The same, but a mapper that sends it is killed itself, not its daemon. */
+void sim_nic_kill_sender_after(unsigned int nic, uint64_t n);
 /* Cancels that. True: a process was killed already, or is this moment. */
 bool sim_nic_kill_over(unsigned int nic);
 

@@ -3,6 +3,7 @@
  * Sessions on ConnectX NICs that outlive their daemon, with the whole daemon under a service manager that keeps descriptors: it is
  * killed at each firmware command of a client's requests, and between them. On simulated NICs.
  */
+#include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include <shmd/dev/rma.h>
 
 #include "proto/base/nsec.h"
+#include "tests/lib/child.h"
 #include "tests/lib/fixture-keeper.h"
 #include "tests/lib/median.h"
 #include "tests/lib/sim-nic.h"
@@ -176,14 +178,15 @@ static bool live_with_a_kill(struct fixture_keeper *keeper, unsigned int n_kept,
 	user_open_and_kill(&user, n);
 	put_and_quiet(&user);
 	user_close(&user);
-	/* Its context goes after the client has: by the daemon's commands, of which one may be the last. */
-	sim_nic_wait_contexts(0, 1 + n_ready);
+	/* The session's names go after its context: by the daemon's commands, of which one may be the last. */
 	expect_kept(keeper, n_kept);
 	was_killed = n && sim_nic_kill_over(0);
 	if (was_killed)
 		fixture_keeper_wait_start(keeper, n_starts + 1);
 	expect_kept(keeper, n_kept);
-	sim_nic_wait_contexts(0, 1 + n_ready);
+	/* The pool's commands are not to be counted. Without a pool nobody waits for the porter, which closes the context a second later. */
+	if (n_ready)
+		sim_nic_wait_contexts(0, 1 + n_ready);
 	return was_killed;
 }
 
@@ -355,6 +358,110 @@ TEST_TIMEOUT(traffic_in_mode_cpu_rests_and_goes_on, 60)
 	user_close(&user);
 	sim_nic_wait_contexts(0, 1);
 	fixture_keeper_stop(&keeper);
+}
+
+/* ---- the last close ----------------------------------------------------------------------------------------------------- */
+
+#define SOCKETS_MAX 256u
+
+/* Inodes of the sockets that a process has; command descriptors of simulated NICs are sockets. */
+static unsigned int list_sockets(pid_t pid, unsigned long inodes[SOCKETS_MAX])
+{
+	char path[64], file[64];
+	struct dirent *entry;
+	unsigned int n = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir))) {
+		ssize_t bytes = readlinkat(dirfd(dir), entry->d_name, file, sizeof(file) - 1);
+
+		file[bytes < 0 ? 0 : bytes] = '\0';
+		if (n < SOCKETS_MAX && sscanf(file, "socket:[%lu]", &inodes[n]) == 1)
+			n++;
+	}
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+static bool has_socket(pid_t pid, unsigned long inode)
+{
+	unsigned long inodes[SOCKETS_MAX];
+	unsigned int n = list_sockets(pid, inodes);
+
+	while (n > 0)
+		if (inodes[--n] == inode)
+			return true;
+	return false;
+}
+
+/* That of the only context: the daemon and its mapper share nothing else. */
+static unsigned long command_descriptor(pid_t daemon, pid_t mapper)
+{
+	unsigned long inodes[SOCKETS_MAX];
+	unsigned int n = list_sockets(mapper, inodes);
+
+	while (n > 0)
+		if (has_socket(daemon, inodes[--n]))
+			return inodes[n];
+	test_fail(TEST_WHERE, "daemon %d and mapper %d share no socket", (int)daemon, (int)mapper);
+	return 0;
+}
+
+static pid_t child_of_zygote(pid_t daemon, const char *kind)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "%s %u", kind, (unsigned int)getuid());
+	return child_called(child_called(daemon, "shmemd-zygote"), name);
+}
+
+/* Whoever has it without the porter may be the last one to close it. */
+static void expect_porter_is_last(const struct fixture_keeper *keeper, pid_t porter, unsigned long inode)
+{
+	uint64_t end = nsec_now() + LIMIT_NSEC;
+	bool is_held = true;
+
+	while (is_held) {
+		is_held = has_socket(porter, inode);
+		if (!is_held && (has_socket(keeper->daemon.pid, inode) || has_socket(keeper->pid, inode)))
+			test_fail(TEST_WHERE, "the daemon or the service manager has a command descriptor for longer than the porter");
+		ASSERT_LT(nsec_now(), end);
+	}
+}
+
+static void close_and_expect_porter(const char *doorbell, bool is_restarted)
+{
+	struct fixture_keeper keeper = {0};
+	unsigned long inode;
+	struct user user;
+	pid_t porter;
+
+	start(&keeper, doorbell);
+	user_open(&user);
+	inode = command_descriptor(keeper.daemon.pid, child_of_zygote(keeper.daemon.pid, "mapper"));
+	if (is_restarted)
+		fixture_keeper_kill_daemon(&keeper);
+	put_and_quiet(&user);
+	porter = child_of_zygote(keeper.daemon.pid, "porter");
+	ASSERT_GT(porter, 0);
+	ASSERT(has_socket(keeper.daemon.pid, inode) && has_socket(keeper.pid, inode));
+	shmd_client_close(user.client);
+	expect_porter_is_last(&keeper, porter, inode);
+	sim_nic_wait_contexts(0, 1);
+	fixture_keeper_stop(&keeper);
+}
+
+TEST_TIMEOUT(porter_closes_the_command_descriptor_of_a_kept_context_last, 60)
+{
+	close_and_expect_porter("auto", false);
+}
+
+TEST_TIMEOUT(porter_of_the_next_daemon_closes_the_command_descriptor_last, 60)
+{
+	close_and_expect_porter("cpu", true);
 }
 
 /* As systemctl stop: nothing is kept any more. */

@@ -487,14 +487,16 @@ static int import_record(struct mlx5_nic *nic, const struct nic_import_attr *att
 			 struct nic_imported *ret_imported)
 {
 	_cleanup_(mlx5_present_deinit) struct mlx5_present present;
-	int fd = attr->fds.fds[0], r = mlx5_present_list(&present, fd);
+	const struct mlx5_strays_attr strays = {
+		.mappers = &nic->mappers, .uid = attr->ctx.uid, .command_fd = attr->fds.fds[0]};
+	int r = mlx5_present_list(&present, strays.command_fd);
 
 	if (r == 0)
 		r = import_present(nic, attr, record, &present, ret_imported);
 	if (r == -ESTALE)
 		mlx5_present_unname(&present);
 	if ((r == 0 || r == -ESTALE) && !attr->shared)
-		mlx5_strays_destroy(&present, fd);
+		mlx5_strays_destroy(&present, &strays);
 	return r == -ESTALE ? -ENOENT : r;
 }
 

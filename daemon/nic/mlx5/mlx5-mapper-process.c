@@ -53,14 +53,14 @@ static int answer_one(struct mapper_side *side, int sock)
 {
 	struct mapper_request request;
 	struct mapper_answer answer;
-	struct mapper_fds fds = {0}, ret_fds;
+	struct mapper_fds fds = {0};
 	size_t bytes;
 	int r = mapper_recv(sock, &request, sizeof(request), &bytes, &fds);
 
 	if (r < 0 || bytes != sizeof(request) || (request.op == MAPPER_READ && request.bytes > MAPPER_DATA_BYTES))
 		return -1;
-	mapper_serve(side, &request, &fds, &answer, &ret_fds);
-	r = mapper_send(sock, &answer, mapper_answer_bytes(&request), &ret_fds);
+	mapper_serve(side, &request, &fds, &answer);
+	r = mapper_send(sock, &answer, mapper_answer_bytes(&request), NULL);
 	mapper_fds_close(&fds);
 	return r;
 }

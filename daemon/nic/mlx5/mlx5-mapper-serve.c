@@ -256,35 +256,24 @@ static void page_free(struct side_page *page)
 }
 
 static int open_page(struct mapper_side *side, const struct mapper_request *request, const struct mapper_fds *fds,
-		     struct side_page *page, struct mapper_fds *ret_fds)
+		     struct side_page *page)
 {
 	struct nic_saved_fds saved = {.n = MLX5_SAVED_FDS, .fds = {[0] = -1}};
-	struct bell_page_attr attr = {
-		.uid = request->uid, .reg = (uint64_t *)(void *)((uint8_t *)page->uar + SHMD_DB_SEND_OFFSET)};
-	struct nic_doorbell doorbell = {0};
-	int r;
+	const struct bell_page_attr attr = {
+		.uid = request->uid, .reg = (uint64_t *)(void *)((uint8_t *)page->uar + SHMD_DB_SEND_OFFSET), .saved = &saved};
+	struct nic_doorbell doorbell;
 
-	if (fds->n) {
-		memcpy(&saved.fds[MLX5_SAVED_NIC_PAGE], fds->fds, (MLX5_SAVED_FDS - 1) * sizeof(int));
-		attr.saved = &saved;
-	}
-	r = bell_page_new(&side->bells, &attr, &doorbell, &page->page);
-	if (r < 0)
-		return r;
-	bell_page_saved_fds(page->page, &saved);
-	memcpy(ret_fds->fds, &saved.fds[MLX5_SAVED_NIC_PAGE], (MLX5_SAVED_FDS - 1) * sizeof(int));
-	ret_fds->fds[MAPPER_FD_NIC_PAGE_OF_CLIENTS] = doorbell.nic_page_fd;
-	ret_fds->n = MAPPER_MAX_FDS;
-	return 0;
+	memcpy(&saved.fds[MLX5_SAVED_NIC_PAGE], fds->fds, (MLX5_SAVED_FDS - 1) * sizeof(int));
+	return bell_page_new(&side->bells, &attr, &doorbell, &page->page);
 }
 
 static int page_add(struct mapper_side *side, const struct side_ctx *ctx, const struct mapper_request *request,
-		    const struct mapper_fds *fds, struct mapper_answer *answer, struct mapper_fds *ret_fds)
+		    const struct mapper_fds *fds, struct mapper_answer *answer)
 {
 	struct side_page *page;
 	int r;
 
-	if (!ctx || (fds->n && fds->n != MLX5_SAVED_FDS - 1))
+	if (!ctx || fds->n != MLX5_SAVED_FDS - 1)
 		return -EINVAL;
 	page = calloc(1, sizeof(*page));
 	if (!page)
@@ -294,13 +283,11 @@ static int page_add(struct mapper_side *side, const struct side_ctx *ctx, const 
 		free(page);
 		return mlx5_errno(errno);
 	}
-	r = open_page(side, request, fds, page, ret_fds);
+	r = open_page(side, request, fds, page);
 	if (r == 0)
 		r = add(side, &side->pages, page, &answer->id);
-	if (r < 0) {
-		ret_fds->n = 0;
+	if (r < 0)
 		page_free(page);
-	}
 	return r;
 }
 
@@ -353,7 +340,7 @@ static int serve_page(struct mapper_side *side, const struct mapper_request *req
 }
 
 static int serve(struct mapper_side *side, const struct mapper_request *request, const struct mapper_fds *fds,
-		 struct mapper_answer *answer, struct mapper_fds *ret_fds)
+		 struct mapper_answer *answer)
 {
 	const struct side_ctx *ctx = find(side, &side->ctxs, request->ctx);
 
@@ -376,7 +363,7 @@ static int serve(struct mapper_side *side, const struct mapper_request *request,
 	case MAPPER_STORE:
 		return store(find(side, &side->memories, request->object), request);
 	case MAPPER_PAGE_ADD:
-		return page_add(side, ctx, request, fds, answer, ret_fds);
+		return page_add(side, ctx, request, fds, answer);
 	case MAPPER_PAGE_REMOVE:
 		return page_remove(side, request->object);
 	default:
@@ -385,11 +372,10 @@ static int serve(struct mapper_side *side, const struct mapper_request *request,
 }
 
 void mapper_serve(struct mapper_side *side, const struct mapper_request *request, const struct mapper_fds *fds,
-		  struct mapper_answer *ret_answer, struct mapper_fds *ret_fds)
+		  struct mapper_answer *ret_answer)
 {
 	static const struct mapper_fds none;
 
 	memset(ret_answer, 0, offsetof(struct mapper_answer, data));
-	ret_fds->n = 0;
-	ret_answer->result = serve(side, request, fds ? fds : &none, ret_answer, ret_fds);
+	ret_answer->result = serve(side, request, fds ? fds : &none, ret_answer);
 }

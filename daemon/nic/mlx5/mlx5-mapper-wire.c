@@ -70,10 +70,16 @@ int mapper_recv(int sock, void *data, size_t most, size_t *ret_bytes, struct map
 {
 	struct iovec iov = {.iov_base = data, .iov_len = most};
 	union control control;
-	struct msghdr header = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+	struct mapper_fds none;
+	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
 	ssize_t n;
 
+	if (ret_fds) {
+		header.msg_control = &control;
+		header.msg_controllen = sizeof(control);
+	} else {
+		ret_fds = &none;
+	}
 	do
 		n = recvmsg(sock, &header, MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == EINTR);
@@ -84,7 +90,7 @@ int mapper_recv(int sock, void *data, size_t most, size_t *ret_bytes, struct map
 	take_fds(&header, ret_fds);
 	if (n == 0 || header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
 		mapper_fds_close(ret_fds);
-		return n == 0 || header.msg_flags & MSG_TRUNC ? -EPIPE : -EMFILE;
+		return n == 0 || header.msg_flags & MSG_TRUNC || ret_fds == &none ? -EPIPE : -EMFILE;
 	}
 	*ret_bytes = (size_t)n;
 	return 0;

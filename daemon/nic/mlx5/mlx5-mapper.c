@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "daemon/nic/nic-page.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
@@ -23,8 +24,16 @@
 #define START_NSEC (5 * NSEC_PER_SEC)
 #define RETRY_NSEC (1 * NSEC_PER_MSEC)
 
+/* The files of doorbell pages of one user's contexts belong to one thread there, hence one NIC page. */
+struct nic_page_of {
+	struct list link;
+	uint32_t uid;
+	int fd; /* owned */
+};
+
 struct mapper {
 	struct mappers *all;
+	struct list nic_pages; /* struct nic_page_of.link, owned; under all->lock */
 	struct list link; /* all->all while it lives */
 	uint32_t uid;
 	uint32_t refs; /* under all->lock */
@@ -98,6 +107,16 @@ struct mapper *mapper_ref(struct mapper *mapper)
 	return mapper;
 }
 
+static void free_nic_pages(struct mapper *mapper)
+{
+	struct nic_page_of *page, *tmp;
+
+	list_for_each_entry_safe (page, tmp, &mapper->nic_pages, link) {
+		safe_close(page->fd);
+		free(page);
+	}
+}
+
 /* The process ends with its channel. */
 void mapper_put(struct mapper *mapper)
 {
@@ -113,6 +132,7 @@ void mapper_put(struct mapper *mapper)
 	if (!is_last)
 		return;
 	safe_close(mapper->sock);
+	free_nic_pages(mapper);
 	pthread_mutex_destroy(&mapper->lock);
 	free(mapper);
 }
@@ -145,18 +165,14 @@ static int await_hello(const struct mapper *mapper)
 	return r > 0 ? 0 : -ENOMEM;
 }
 
-static int receive(struct mapper *mapper, const struct mapper_request *request, struct mapper_answer *answer,
-		   struct mapper_fds *ret_fds)
+static int receive(struct mapper *mapper, const struct mapper_request *request, struct mapper_answer *answer)
 {
 	size_t bytes;
-	int r = mapper_recv(mapper->sock, answer, sizeof(*answer), &bytes, ret_fds);
+	int r = mapper_recv(mapper->sock, answer, sizeof(*answer), &bytes, NULL);
 
 	if (r < 0)
 		return r;
-	if (bytes == mapper_answer_bytes(request) && answer->result <= 0 && answer->result >= -4095)
-		return answer->result;
-	mapper_fds_close(ret_fds);
-	return -EPIPE;
+	return bytes == mapper_answer_bytes(request) && answer->result <= 0 && answer->result >= -4095 ? answer->result : -EPIPE;
 }
 
 static int start(struct mapper *mapper)
@@ -167,7 +183,6 @@ static int start(struct mapper *mapper)
 					 .gpu_poll_usec = bells->gpu_poll_usec,
 					 .spin_usec = bells->spin_usec};
 	struct mapper_answer answer;
-	struct mapper_fds fds;
 	int r = start_process(mapper);
 
 	snprintf(request.name, sizeof(request.name), "%s", bells->name);
@@ -175,7 +190,7 @@ static int start(struct mapper *mapper)
 		r = mapper_send(mapper->sock, &request, sizeof(request), NULL);
 	if (r == 0)
 		r = await_hello(mapper);
-	return r < 0 ? r : receive(mapper, &request, &answer, &fds);
+	return r < 0 ? r : receive(mapper, &request, &answer);
 }
 
 /* Under the lock of all. */
@@ -198,6 +213,7 @@ static int add(struct mappers *mappers, uint32_t uid, bool is_own, struct mapper
 		return mappers->n < BELLS_MAX ? -ENOMEM : -EUSERS;
 	*mapper = (struct mapper){.all = mappers, .uid = uid, .is_own = is_own, .was_started = is_own, .sock = -1};
 	pthread_mutex_init(&mapper->lock, NULL);
+	list_init(&mapper->nic_pages);
 	list_add_tail(&mappers->all, &mapper->link);
 	mappers->n++;
 	*ret_mapper = mapper;
@@ -237,47 +253,89 @@ int mapper_get(struct mappers *mappers, uint32_t uid, bool is_own, struct mapper
 
 /* ---- requests ---------------------------------------------------------------------------------------------------------- */
 
-/* Descriptors of the answer belong to the side: the caller gets duplicates, as by a packet. */
-static int call_here(struct mapper *mapper, const struct mapper_request *request, const struct mapper_fds *fds,
-		     struct mapper_answer *ret_answer, struct mapper_fds *ret_fds)
-{
-	mapper_serve(&mapper->all->side, request, fds, ret_answer, ret_fds);
-	for (unsigned int i = 0; i < ret_fds->n; i++) {
-		ret_fds->fds[i] = fcntl(ret_fds->fds[i], F_DUPFD_CLOEXEC, 3);
-		if (ret_fds->fds[i] >= 0)
-			continue;
-		ret_fds->n = i;
-		mapper_fds_close(ret_fds);
-		return -EMFILE;
-	}
-	return ret_answer->result;
-}
-
 static int call_there(struct mapper *mapper, const struct mapper_request *request, const struct mapper_fds *fds,
-		      struct mapper_answer *ret_answer, struct mapper_fds *ret_fds)
+		      struct mapper_answer *ret_answer)
 {
 	int r;
 
 	pthread_mutex_lock(&mapper->lock);
 	r = mapper_is_dead(mapper) ? -EPIPE : mapper_send(mapper->sock, request, sizeof(*request), fds);
 	if (r == 0)
-		r = receive(mapper, request, ret_answer, ret_fds);
+		r = receive(mapper, request, ret_answer);
 	pthread_mutex_unlock(&mapper->lock);
 	return r == -EPIPE ? died(mapper) : r;
 }
 
 int mapper_call(struct mapper *mapper, const struct mapper_request *request, const struct mapper_fds *fds,
-		struct mapper_answer *ret_answer, struct mapper_fds *ret_fds)
+		struct mapper_answer *ret_answer)
 {
-	struct mapper_fds none = {0};
-	int r;
-
 	assert_bug(request->op != MAPPER_READ || request->bytes <= MAPPER_DATA_BYTES);
-	if (!ret_fds)
-		ret_fds = &none;
-	r = mapper->is_own ? call_here(mapper, request, fds, ret_answer, ret_fds)
-			   : call_there(mapper, request, fds, ret_answer, ret_fds);
-	if (ret_fds == &none)
-		mapper_fds_close(&none);
+	if (!mapper->is_own)
+		return call_there(mapper, request, fds, ret_answer);
+	mapper_serve(&mapper->all->side, request, fds, ret_answer);
+	return ret_answer->result;
+}
+
+/* ---- NIC pages --------------------------------------------------------------------------------------------------------- */
+
+static int create_nic_page(int *ret_fd)
+{
+	struct nic_page page;
+	int r = nic_page_create(true, &page);
+
+	if (r < 0)
+		return r;
+	*ret_fd = take_fd(&page.fd);
+	nic_page_deinit(&page);
+	return 0;
+}
+
+/* Under the lock of all. */
+static struct nic_page_of *find_nic_page(const struct mapper *mapper, uint32_t uid)
+{
+	struct nic_page_of *page;
+
+	list_for_each_entry (page, &mapper->nic_pages, link)
+		if (page->uid == uid)
+			return page;
+	return NULL;
+}
+
+/* Under the lock of all. */
+static int add_nic_page(struct mapper *mapper, uint32_t uid, int saved_fd, struct nic_page_of **ret_page)
+{
+	struct nic_page_of *page = malloc(sizeof(*page));
+	int r = 0;
+
+	if (!page)
+		return -ENOMEM;
+	*page = (struct nic_page_of){.uid = uid, .fd = -1};
+	if (saved_fd < 0)
+		r = create_nic_page(&page->fd);
+	else if ((page->fd = fcntl(saved_fd, F_DUPFD_CLOEXEC, 3)) < 0)
+		r = -errno;
+	if (r < 0) {
+		free(page);
+		return r;
+	}
+	list_add_tail(&mapper->nic_pages, &page->link);
+	*ret_page = page;
+	return 0;
+}
+
+int mapper_nic_page(struct mapper *mapper, uint32_t uid, int saved_fd, int *ret_fd)
+{
+	struct nic_page_of *page;
+	int r = 0;
+
+	pthread_mutex_lock(&mapper->all->lock);
+	page = find_nic_page(mapper, uid);
+	if (!page)
+		r = add_nic_page(mapper, uid, saved_fd, &page);
+	if (r == 0) {
+		*ret_fd = fcntl(saved_fd < 0 ? page->fd : saved_fd, F_DUPFD_CLOEXEC, 3);
+		r = *ret_fd < 0 ? -errno : 0;
+	}
+	pthread_mutex_unlock(&mapper->all->lock);
 	return r;
 }

@@ -35,7 +35,7 @@ enum mapper_op {
 	MAPPER_UNMAP, /* object */
 	MAPPER_READ, /* object, offset, bytes. Answer: data */
 	MAPPER_STORE, /* object, offset, value: one aligned word, with release order */
-	MAPPER_PAGE_ADD, /* fds: none, or those of a saved page; ctx, address. Answer: id; fds by enum mapper_page_fd */
+	MAPPER_PAGE_ADD, /* fds: a page's, in the order of enum MLX5_SAVED_*; ctx, address. Answer: id */
 	MAPPER_PAGE_REMOVE, /* object: a page */
 	MAPPER_PAGE_CATCH_UP,
 	MAPPER_PAGE_LOOK,
@@ -46,15 +46,7 @@ enum mapper_op {
 };
 
 #define MAPPER_DATA_BYTES 4096u
-#define MAPPER_MAX_FDS 4u
-
-/* A doorbell page has these: the first three are those of enum MLX5_SAVED_*, in the same order. */
-enum mapper_page_fd {
-	MAPPER_FD_NIC_PAGE,
-	MAPPER_FD_PAGE,
-	MAPPER_FD_WAKE,
-	MAPPER_FD_NIC_PAGE_OF_CLIENTS,
-};
+#define MAPPER_MAX_FDS 3u
 
 struct mapper_request {
 	uint32_t op; /* enum mapper_op */
@@ -92,13 +84,16 @@ void mapper_side_init(struct mapper_side *side, const struct bells_attr *attr);
 /* Everything was removed. */
 void mapper_side_deinit(struct mapper_side *side);
 bool mapper_side_has_ctxs(struct mapper_side *side);
-/* `fds` are borrowed; those in *ret_fds stay the side's. *ret_answer is written in every case. */
+/* `fds` are borrowed. *ret_answer is written in every case. */
 void mapper_serve(struct mapper_side *side, const struct mapper_request *request, const struct mapper_fds *fds,
-		  struct mapper_answer *ret_answer, struct mapper_fds *ret_fds);
+		  struct mapper_answer *ret_answer);
 
 /* ---- packets (mlx5-mapper-wire.c) -------------------------------------------------------------------------------------- */
 
-/* Both wait. -EPIPE: the other side has gone, or sends something else. Received descriptors are the caller's. */
+/*
+ * Both wait. -EPIPE: the other side has gone, or sends something else. Received descriptors are the caller's; ret_fds NULL: the kernel
+ * closes them.
+ */
 int mapper_send(int sock, const void *data, size_t bytes, const struct mapper_fds *fds);
 int mapper_recv(int sock, void *data, size_t most, size_t *ret_bytes, struct mapper_fds *ret_fds);
 void mapper_fds_close(struct mapper_fds *fds);
@@ -139,10 +134,12 @@ bool mapper_has_hung_up(const struct mapper *mapper);
 /* The channel, which hangs up when the mapper dies; -1: requests are carried out here. */
 int mapper_channel(const struct mapper *mapper);
 /*
- * Waits as long as the user's memory makes it. The answer's result; -EPIPE: the mapper has died. Descriptors of the answer are the
- * caller's; ret_fds may be NULL where there are none.
+ * The NIC page of this user's doorbell pages there: `saved_fd`, or if that is -1 the one of former calls, or a new one. All files that a
+ * client gets are the daemon's making: an answer has no descriptors. The caller's duplicate.
  */
+int mapper_nic_page(struct mapper *mapper, uint32_t uid, int saved_fd, int *ret_fd);
+/* Waits as long as the user's memory makes it. The answer's result; -EPIPE: the mapper has died. */
 int mapper_call(struct mapper *mapper, const struct mapper_request *request, const struct mapper_fds *fds,
-		struct mapper_answer *ret_answer, struct mapper_fds *ret_fds);
+		struct mapper_answer *ret_answer);
 
 #endif

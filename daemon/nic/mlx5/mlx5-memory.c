@@ -4,19 +4,20 @@
  * of it.
  *
  * If a mapper dies, queue memory that it had mapped can be read and written no more: such a batch is like one in a dmabuf, and
- * its QPs go on. New regions and queues get another mapper. A doorbell page of mode cpu has lost the thread that rings: its
- * session gets NIC_EVENT_LOST.
+ * its QPs go on. New regions and queues get another mapper. A mapper that dies within a request may have made an object in the kernel
+ * before: it is destroyed, and the request is repeated. An object that it has destroyed counts as destroyed.
  *
- * Any thread that owns the context; mlx5_memory_hung_up(): control thread.
+ * Any thread that owns the context.
  */
 #include "daemon/nic/mlx5/mlx5.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 
-#include <shmd/abi/doorbell.h>
+#include "proto/base/cleanup.h"
+
+#define TRIES 3u
 
 /* ---- the mapper of a context ----------------------------------------------------------------------------------------- */
 
@@ -27,7 +28,7 @@ void mlx5_memory_leave(struct mlx5_ctx *ctx)
 
 	if (!ctx->mapper)
 		return;
-	mapper_call(ctx->mapper, &request, NULL, &answer, NULL);
+	mapper_call(ctx->mapper, &request, NULL, &answer);
 	mapper_put(take_ptr(ctx->mapper));
 }
 
@@ -36,7 +37,7 @@ static int enter(struct mlx5_ctx *ctx, struct mapper *mapper)
 	const struct mapper_request request = {.op = MAPPER_CTX_ADD};
 	const struct mapper_fds fds = {.n = 1, .fds = {ctx->ibv->cmd_fd}};
 	struct mapper_answer answer;
-	int r = mapper_call(mapper, &request, &fds, &answer, NULL);
+	int r = mapper_call(mapper, &request, &fds, &answer);
 
 	if (r < 0) {
 		mapper_put(mapper);
@@ -47,7 +48,7 @@ static int enter(struct mlx5_ctx *ctx, struct mapper *mapper)
 	return 0;
 }
 
-static int need_mapper(struct mlx5_ctx *ctx)
+int mlx5_memory_need_mapper(struct mlx5_ctx *ctx)
 {
 	struct mapper *mapper;
 	int r;
@@ -59,17 +60,103 @@ static int need_mapper(struct mlx5_ctx *ctx)
 	return r < 0 ? r : enter(ctx, mapper);
 }
 
-/* With the context's mapper, or with another one if that has just died. */
+static int call_once(struct mlx5_ctx *ctx, struct mapper_request *request, const struct mapper_fds *fds,
+		     struct mapper_answer *ret_answer)
+{
+	int r = mlx5_memory_need_mapper(ctx);
+
+	request->ctx = ctx->mapper_ctx;
+	return r < 0 ? r : mapper_call(ctx->mapper, request, fds, ret_answer);
+}
+
+/* ---- a mapper that dies within a request ------------------------------------------------------------------------------- */
+
+static bool is_recorded(const struct mlx5_ctx *ctx, enum mlx5_object_kind kind, uint32_t handle)
+{
+	const struct mlx5_queues *queues;
+	const struct mlx5_mr *mr;
+
+	if (kind == MLX5_OBJECT_UMEM) {
+		list_for_each_entry (queues, &ctx->base.queues, base.link)
+			if (queues->umem && queues->umem->handle == handle)
+				return true;
+		if (ctx->pooled && ctx->pooled->umem && ctx->pooled->umem->handle == handle)
+			return true;
+		return ctx->rmp.umem && ctx->rmp.umem->handle == handle;
+	}
+	list_for_each_entry (mr, &ctx->base.mrs, base.link)
+		if (mr->ibv && mr->ibv->handle == handle)
+			return true;
+	return false;
+}
+
+/* A client may have regions that it has not reported: those of other lengths are left alone. */
+static bool has_length(const struct mlx5_ctx *ctx, uint32_t handle, uint64_t bytes)
+{
+	struct ibv_mr *mr = ibv_import_mr(ctx->pd, handle);
+	bool is_it = mr && mr->length == bytes;
+
+	if (mr)
+		ibv_unimport_mr(mr);
+	return is_it;
+}
+
+static uint32_t *list_handles(const struct mlx5_ctx *ctx, enum mlx5_object_kind kind, uint32_t *ret_n)
+{
+	uint32_t *handles = calloc(MLX5_HANDLES_MAX, sizeof(*handles));
+
+	if (!handles || mlx5_handles_list(ctx->ibv->cmd_fd, kind, handles, MLX5_HANDLES_MAX, ret_n) == 0)
+		return handles;
+	free(handles);
+	return NULL;
+}
+
+/* The kernel may have made the object, and nobody has its handle. An umem that is in use is not destroyed. */
+static void destroy_nameless(struct mlx5_ctx *ctx, enum mlx5_object_kind kind, uint64_t bytes)
+{
+	uint32_t n = 0;
+	_cleanup_free_ uint32_t *handles = list_handles(ctx, kind, &n);
+
+	for (uint32_t i = 0; handles && i < n; i++)
+		if (!is_recorded(ctx, kind, handles[i]) && (kind != MLX5_OBJECT_MR || has_length(ctx, handles[i], bytes)))
+			mlx5_memory_destroy(ctx, kind, handles[i]);
+}
+
+static bool is_there(const struct mlx5_ctx *ctx, enum mlx5_object_kind kind, uint32_t handle)
+{
+	uint32_t n = 0;
+	_cleanup_free_ uint32_t *handles = list_handles(ctx, kind, &n);
+
+	if (!handles || n == MLX5_HANDLES_MAX)
+		return true;
+	while (n > 0)
+		if (handles[--n] == handle)
+			return true;
+	return false;
+}
+
+/* 0: the kernel has carried out the request before; -EPIPE: it is to be asked for again. */
+static int after_death(struct mlx5_ctx *ctx, const struct mapper_request *request)
+{
+	if (request->op == MAPPER_REG)
+		destroy_nameless(ctx, MLX5_OBJECT_MR, request->bytes);
+	else if (request->op == MAPPER_MAP && request->is_umem)
+		destroy_nameless(ctx, MLX5_OBJECT_UMEM, request->bytes);
+	else if (request->op == MAPPER_DESTROY && !is_there(ctx, request->kind, request->handle))
+		return 0;
+	return -EPIPE;
+}
+
+/* With the context's mapper, or with another one if that has died, perhaps before the request. */
 static int call_own(struct mlx5_ctx *ctx, struct mapper_request *request, const struct mapper_fds *fds,
-		    struct mapper_answer *ret_answer, struct mapper_fds *ret_fds)
+		    struct mapper_answer *ret_answer)
 {
 	int r = -EPIPE;
 
-	for (unsigned int i = 0; i < 2 && r == -EPIPE; i++) {
-		r = need_mapper(ctx);
-		request->ctx = ctx->mapper_ctx;
-		if (r == 0)
-			r = mapper_call(ctx->mapper, request, fds, ret_answer, ret_fds);
+	for (unsigned int i = 0; i < TRIES && r == -EPIPE; i++) {
+		r = call_once(ctx, request, fds, ret_answer);
+		if (r == -EPIPE)
+			r = after_death(ctx, request);
 	}
 	return r == -EPIPE ? -ENOMEM : r;
 }
@@ -84,7 +171,7 @@ int mlx5_memory_reg(struct mlx5_ctx *ctx, const struct mapper_request *region, i
 	int r;
 
 	request.op = MAPPER_REG;
-	r = call_own(ctx, &request, &fds, &answer, NULL);
+	r = call_own(ctx, &request, &fds, &answer);
 	if (r == 0)
 		*ret_handle = answer.handle;
 	return r;
@@ -94,10 +181,10 @@ int mlx5_memory_destroy(struct mlx5_ctx *ctx, enum mlx5_object_kind kind, uint32
 {
 	struct mapper_request request = {.op = MAPPER_DESTROY, .kind = kind, .handle = handle};
 	struct mapper_answer answer;
-	int r = call_own(ctx, &request, NULL, &answer, NULL);
+	int r = call_own(ctx, &request, NULL, &answer);
 
 	/* Without a mapper the pages are unpinned here, whatever kept one from starting: the keys must end. */
-	return ctx->mapper && !mapper_is_dead(ctx->mapper) ? r : mlx5_handle_destroy(ctx->ibv->cmd_fd, kind, handle);
+	return r == 0 || (ctx->mapper && !mapper_is_dead(ctx->mapper)) ? r : mlx5_handle_destroy(ctx->ibv->cmd_fd, kind, handle);
 }
 
 /* ---- queue memory ------------------------------------------------------------------------------------------------------ */
@@ -113,7 +200,7 @@ int mlx5_memory_open(struct mlx5_ctx *ctx, const struct mlx5_memory_attr *attr, 
 	const struct mapper_fds fds = {.n = 1, .fds = {attr->fd}};
 	struct mlx5_object_record umem = {0};
 	struct mapper_answer answer;
-	int r = call_own(ctx, &request, &fds, &answer, NULL);
+	int r = call_own(ctx, &request, &fds, &answer);
 
 	if (r < 0)
 		return r;
@@ -134,7 +221,7 @@ void mlx5_memory_close(struct mlx5_memory *memory)
 
 	if (!memory->mapper)
 		return;
-	mapper_call(memory->mapper, &request, NULL, &answer, NULL);
+	mapper_call(memory->mapper, &request, NULL, &answer);
 	mapper_put(memory->mapper);
 	*memory = (struct mlx5_memory){0};
 }
@@ -154,7 +241,7 @@ int mlx5_memory_read(const struct mlx5_memory *memory, uint64_t offset, void *bu
 	while (r == 0 && done < bytes) {
 		request.offset = offset + done;
 		request.bytes = bytes - done < MAPPER_DATA_BYTES ? bytes - done : MAPPER_DATA_BYTES;
-		r = mapper_call(memory->mapper, &request, NULL, &answer, NULL);
+		r = mapper_call(memory->mapper, &request, NULL, &answer);
 		if (r == 0)
 			memcpy((uint8_t *)buf + done, answer.data, request.bytes);
 		done += request.bytes;
@@ -175,141 +262,5 @@ int mlx5_memory_store(const struct mlx5_memory *memory, uint64_t offset, uint32_
 		.op = MAPPER_STORE, .object = memory->id, .offset = offset, .value = word};
 	struct mapper_answer answer;
 
-	return memory->mapper ? mapper_call(memory->mapper, &request, NULL, &answer, NULL) : -EOPNOTSUPP;
-}
-
-/* ---- doorbell pages ------------------------------------------------------------------------------------------------------ */
-
-/*
- * The NIC's epoll set reports the end of the channel, once. Several pages have one channel, which is in the set once. If it has ended
- * before the context has its page, the report came too early for that page: so each page asks for another one.
- */
-static int watch_mapper(struct mlx5_ctx *ctx, struct mlx5_page *page)
-{
-	struct epoll_event ev = {.events = EPOLLONESHOT, .data.u64 = MLX5_WATCH_MAPPERS};
-	int channel = mapper_channel(page->mapper), set = ctx->nic->base.event_fd;
-
-	if (channel < 0 || epoll_ctl(set, EPOLL_CTL_ADD, channel, &ev) == 0)
-		return 0;
-	return errno == EEXIST && epoll_ctl(set, EPOLL_CTL_MOD, channel, &ev) == 0 ? 0 : -errno;
-}
-
-static void describe(const struct mlx5_page *page, struct nic_doorbell *doorbell)
-{
-	*doorbell = (struct nic_doorbell){
-		.mode = NIC_DOORBELL_CPU,
-		.page_fd = page->fds.fds[MAPPER_FD_PAGE],
-		.register_offset = SHMD_DB_SEND_OFFSET,
-		.nic_page_fd = page->fds.fds[MAPPER_FD_NIC_PAGE_OF_CLIENTS],
-		.wake_fd = page->fds.fds[MAPPER_FD_WAKE],
-	};
-}
-
-static int ask_for_page(struct mlx5_ctx *ctx, const struct nic_saved_fds *saved, struct mlx5_page *page)
-{
-	struct mapper_request request = {.op = MAPPER_PAGE_ADD, .uid = ctx->uid, .address = ctx->uar->mmap_off};
-	struct mapper_answer answer = {0};
-	struct mapper_fds fds = {0};
-	int r;
-
-	if (saved) {
-		fds.n = MLX5_SAVED_FDS - 1;
-		memcpy(fds.fds, &saved->fds[MLX5_SAVED_NIC_PAGE], fds.n * sizeof(int));
-	}
-	r = call_own(ctx, &request, &fds, &answer, &page->fds);
-	/* No page has the number 0. */
-	if (answer.id) {
-		page->mapper = mapper_ref(ctx->mapper);
-		page->id = answer.id;
-	}
-	return r < 0 ? r : page->mapper && page->fds.n == MAPPER_MAX_FDS ? 0 : -EIO;
-}
-
-int mlx5_page_open(struct mlx5_ctx *ctx, const struct nic_saved_fds *saved, struct nic_doorbell *ret_doorbell,
-		   struct mlx5_page **ret_page)
-{
-	struct mlx5_page *page = calloc(1, sizeof(*page));
-	int r = page ? ask_for_page(ctx, saved, page) : -ENOMEM;
-
-	if (r == 0)
-		r = watch_mapper(ctx, page);
-	if (r < 0) {
-		mlx5_page_free(page);
-		return r;
-	}
-	describe(page, ret_doorbell);
-	*ret_page = page;
-	return 0;
-}
-
-static int call_page(const struct mlx5_page *page, struct mapper_request request)
-{
-	struct mapper_answer answer;
-
-	request.object = page->id;
-	return mapper_call(page->mapper, &request, NULL, &answer, NULL);
-}
-
-struct mlx5_page *mlx5_page_free(struct mlx5_page *page)
-{
-	if (!page)
-		return NULL;
-	if (page->mapper) {
-		call_page(page, (struct mapper_request){.op = MAPPER_PAGE_REMOVE});
-		mapper_put(page->mapper);
-	}
-	mapper_fds_close(&page->fds);
-	free(page);
-	return NULL;
-}
-
-void mlx5_page_saved_fds(const struct mlx5_page *page, struct nic_saved_fds *saved)
-{
-	memcpy(&saved->fds[MLX5_SAVED_NIC_PAGE], page->fds.fds, (MLX5_SAVED_FDS - 1) * sizeof(int));
-	saved->n = MLX5_SAVED_FDS;
-}
-
-int mlx5_page_add(const struct mlx5_page *page, const struct mlx5_memory *memory, uint64_t offset, uint32_t qpn, bool is_gpu_driven)
-{
-	if (memory->mapper != page->mapper)
-		return -EOPNOTSUPP;
-	return call_page(page, (struct mapper_request){.op = MAPPER_QP_ADD,
-						       .memory = memory->id,
-						       .offset = offset,
-						       .qpn = qpn,
-						       .is_gpu_driven = is_gpu_driven});
-}
-
-void mlx5_page_qp(const struct mlx5_page *page, enum mapper_op op, uint32_t qpn)
-{
-	if (page)
-		call_page(page, (struct mapper_request){.op = op, .qpn = qpn});
-}
-
-void mlx5_page_tell(const struct mlx5_page *page, enum mapper_op op)
-{
-	if (page)
-		call_page(page, (struct mapper_request){.op = op});
-}
-
-static void lose(struct mlx5_ctx *ctx)
-{
-	ctx->page_is_lost = true;
-	ctx->page_news.event = (struct nic_event){
-		.kind = NIC_EVENT_LOST, .session_id = ctx->base.session_id, .state = NIC_PORT_LOST};
-	list_del(&ctx->page_news.link);
-	list_add_tail(&ctx->nic->news, &ctx->page_news.link);
-}
-
-/* Which mapper has died is of no interest: each context knows its own. */
-void mlx5_memory_hung_up(struct mlx5_nic *nic)
-{
-	struct mlx5_ctx *ctx;
-
-	pthread_mutex_lock(&nic->lock);
-	list_for_each_entry (ctx, &nic->ctxs, link)
-		if (ctx->page && !ctx->page_is_lost && mapper_has_hung_up(ctx->page->mapper))
-			lose(ctx);
-	pthread_mutex_unlock(&nic->lock);
-	mlx5_events_wake(nic);
+	return memory->mapper ? mapper_call(memory->mapper, &request, NULL, &answer) : -EOPNOTSUPP;
 }

@@ -7,7 +7,7 @@
  * which makes objects or destroys some and never both but for its own, so a handle of the older record is that object's or none's.
  *
  * The kernel does not say which process made an object. Strays are all objects of these kinds that no record names: also what a
- * client made by its duplicate of the command descriptor.
+ * client made by its duplicate of the command descriptor. Regions and umems pin memory of a client: a mapper destroys them.
  */
 #include "daemon/nic/mlx5/mlx5.h"
 
@@ -86,17 +86,74 @@ void mlx5_present_unname(struct mlx5_present *present)
 			present->of[kind].at[i].named = false;
 }
 
+/* ---- their end --------------------------------------------------------------------------------------------------------- */
+
+struct strays {
+	struct mlx5_present *present;
+	const struct mlx5_strays_attr *attr;
+	struct mapper *mapper; /* reference; NULL: not needed yet, or none can be started */
+	uint64_t ctx; /* in that mapper */
+	bool has_asked;
+};
+
+static void enter_mapper(struct strays *strays)
+{
+	const struct mapper_request request = {.op = MAPPER_CTX_ADD};
+	const struct mapper_fds fds = {.n = 1, .fds = {strays->attr->command_fd}};
+	struct mapper_answer answer;
+
+	strays->has_asked = true;
+	if (mapper_get(strays->attr->mappers, strays->attr->uid, false, &strays->mapper) < 0)
+		return;
+	if (mapper_call(strays->mapper, &request, &fds, &answer) == 0)
+		strays->ctx = answer.id;
+	else
+		mapper_put(take_ptr(strays->mapper));
+}
+
+static void leave_mapper(struct strays *strays)
+{
+	const struct mapper_request request = {.op = MAPPER_CTX_REMOVE, .ctx = strays->ctx};
+	struct mapper_answer answer;
+
+	if (!strays->mapper)
+		return;
+	mapper_call(strays->mapper, &request, NULL, &answer);
+	mapper_put(strays->mapper);
+}
+
+/* Unpins memory of a client, which takes as long as that client likes. Without a mapper it is done here: keys must end. */
+static int destroy_pinned(struct strays *strays, enum mlx5_object_kind kind, uint32_t handle)
+{
+	struct mapper_request request = {.op = MAPPER_DESTROY, .kind = kind, .handle = handle};
+	struct mapper_answer answer;
+	int r = -EPIPE;
+
+	if (!strays->has_asked)
+		enter_mapper(strays);
+	request.ctx = strays->ctx;
+	if (strays->mapper)
+		r = mapper_call(strays->mapper, &request, NULL, &answer);
+	return r == -EPIPE ? mlx5_handle_destroy(strays->attr->command_fd, kind, handle) : r;
+}
+
+static int destroy(struct strays *strays, enum mlx5_object_kind kind, uint32_t handle)
+{
+	return kind == MLX5_OBJECT_MR || kind == MLX5_OBJECT_UMEM ? destroy_pinned(strays, kind, handle)
+								  : mlx5_handle_destroy(strays->attr->command_fd, kind, handle);
+}
+
 /* QPs use CQs, and both are of one kind: from the highest handle down, which is mostly the newest, and again until nothing more goes. */
-static void destroy_kind(struct mlx5_present *present, enum mlx5_object_kind kind, int command_fd)
+static void destroy_kind(struct strays *strays, enum mlx5_object_kind kind)
 {
 	bool more = true;
 
 	while (more) {
 		more = false;
-		for (uint32_t i = present->of[kind].n; i > 0; i--) {
-			struct mlx5_handle *handle = &present->of[kind].at[i - 1];
+		for (uint32_t i = strays->present->of[kind].n; i > 0; i--) {
+			struct mlx5_handle *handle = &strays->present->of[kind].at[i - 1];
 
-			if (handle->named || mlx5_handle_destroy(command_fd, kind, handle->handle))
+			if (handle->named || destroy(strays, kind, handle->handle))
 				continue;
 			handle->named = true;
 			more = true;
@@ -104,8 +161,11 @@ static void destroy_kind(struct mlx5_present *present, enum mlx5_object_kind kin
 	}
 }
 
-void mlx5_strays_destroy(struct mlx5_present *present, int command_fd)
+void mlx5_strays_destroy(struct mlx5_present *present, const struct mlx5_strays_attr *attr)
 {
+	struct strays strays = {.present = present, .attr = attr};
+
 	for (size_t i = 0; i < N_ORDER; i++)
-		destroy_kind(present, order[i], command_fd);
+		destroy_kind(&strays, order[i]);
+	leave_mapper(&strays);
 }

@@ -150,8 +150,14 @@ void mlx5_present_deinit(struct mlx5_present *present);
 bool mlx5_present_name(struct mlx5_present *present, enum mlx5_object_kind kind, uint32_t handle);
 /* Forgets all names. */
 void mlx5_present_unname(struct mlx5_present *present);
+struct mlx5_strays_attr {
+	struct mappers *mappers; /* of the NIC */
+	uint32_t uid; /* whose memory may be pinned */
+	int command_fd; /* of the context */
+};
+
 /* Destroys all objects without a name. No other process uses the context. */
-void mlx5_strays_destroy(struct mlx5_present *present, int command_fd);
+void mlx5_strays_destroy(struct mlx5_present *present, const struct mlx5_strays_attr *attr);
 
 /* ---- the backend's objects -------------------------------------------------------------------------------------------- */
 
@@ -250,7 +256,7 @@ struct mlx5_memory {
 struct mlx5_page {
 	struct mapper *mapper; /* owned reference */
 	uint64_t id;
-	struct mapper_fds fds; /* owned */
+	int fds[MLX5_SAVED_FDS]; /* owned, or -1; the first one is the NIC page for clients to read */
 };
 
 struct mlx5_queues {
@@ -427,6 +433,8 @@ struct mlx5_memory_attr {
 	uint64_t fill_bytes; /* how much of it becomes 0xff */
 };
 
+/* The context has a mapper that lives, as far as is known. */
+int mlx5_memory_need_mapper(struct mlx5_ctx *ctx);
 /* A region of a memfd: pd, access, offset, bytes, address and is_writable of `region`. */
 int mlx5_memory_reg(struct mlx5_ctx *ctx, const struct mapper_request *region, int fd, uint32_t *ret_handle);
 /* A region or a umem of memory that a mapper has pinned. */

@@ -272,7 +272,7 @@ static void kill_caller(struct ufile *ufile, int reply)
 	ufile->kills = false;
 	if (getsockopt(reply, SOL_SOCKET, SO_PEERCRED, &cred, &bytes) == 0 && cred.pid > 0) {
 		sim_log(ufile->sim, "mlx5_%d: the caller is killed", ufile->nic->index);
-		kill(whom_it_works_for(cred.pid), SIGKILL);
+		kill(ufile->kills_sender ? cred.pid : whom_it_works_for(cred.pid), SIGKILL);
 	}
 }
 

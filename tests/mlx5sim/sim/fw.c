@@ -256,6 +256,18 @@ int fw_exec(struct fw_cmd *cmd)
 	return run(cmd);
 }
 
+/* Once: the caller sees that it has happened. */
+static void look_at_kills(struct ufile *ufile, uint64_t n)
+{
+	uint64_t *at = &ufile->sim->kill_at[ufile->nic->index], want = __atomic_load_n(at, __ATOMIC_RELAXED);
+
+	if (!want || (want & ~SIM_KILL_SENDER) != n ||
+	    !__atomic_compare_exchange_n(at, &want, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		return;
+	ufile->kills = true;
+	ufile->kills_sender = want & SIM_KILL_SENDER;
+}
+
 void fw_wait(struct ufile *ufile)
 {
 	const struct sim *sim = ufile->sim;
@@ -266,8 +278,7 @@ void fw_wait(struct ufile *ufile)
 
 	ufile->n_commands++;
 	n = __atomic_add_fetch(&sim->n_commands[nic], 1, __ATOMIC_RELAXED);
-	/* Once: the caller sees that it has happened. */
-	ufile->kills |= __atomic_compare_exchange_n(&sim->kill_at[nic], &n, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	look_at_kills(ufile, n);
 	if (sim->fw_latency_usec)
 		nanosleep(&pause, NULL);
 }

@@ -21,6 +21,7 @@
 #include "tests/mlx5sim/wire.h"
 
 #define SIM_NICS_MAX 8
+#define SIM_KILL_SENDER (UINT64_C(1) << 63)
 #define SIM_GIDS_MAX 4
 /* An InfiniBand port that could run as HDR and runs as EDR. */
 #define SIM_IB_CAP_MASK (IBV_PORT_EXTENDED_SPEEDS_SUP | IBV_PORT_CAP_MASK2_SUP | IBV_PORT_CM_SUP)
@@ -124,7 +125,7 @@ struct sim {
 	int n_nics;
 	int control; /* see control.c */
 	uint64_t *n_commands; /* of each device's firmware: the file "commands"... */
-	uint64_t *kill_at; /* ...and the sender of that one is killed; 0: none */
+	uint64_t *kill_at; /* ...and the sender of that one is killed, with SIM_KILL_SENDER also if it is a mapper; 0: none */
 	uint64_t *n_open; /* ...and contexts that are open */
 	uint64_t *n_objects; /* ...and what they all have */
 	uint64_t fw_latency_usec;
@@ -207,6 +208,7 @@ struct ufile {
 	uint32_t free_handle; /* none below is free */
 	uint64_t n_commands; /* of the firmware, for the log */
 	bool kills; /* the caller does not live to see the answer */
+	bool kills_sender; /* itself, not the daemon that a mapper works for */
 	struct hash handles;
 	struct hash names; /* objects by opcode and number: what commands of this uid can see */
 	struct list nic_link;

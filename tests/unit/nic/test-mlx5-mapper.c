@@ -14,7 +14,9 @@
 
 #include "daemon/nic/mlx5/mlx5-bell.h"
 #include "daemon/nic/mlx5/mlx5-mapper.h"
+#include "daemon/nic/mlx5/mlx5.h"
 #include "proto/base/nsec.h"
+#include "tests/lib/sim-nic.h"
 #include "tests/lib/test.h"
 #include "tests/unit/nic/client.h"
 
@@ -215,6 +217,87 @@ TEST(region_whose_mapper_has_died_is_destroyed_when_no_other_can_start)
 	rig_close(&rig);
 }
 
+/* ---- death within a request ---------------------------------------------------------------------------------------------- */
+
+#define N_DEATHS 100u
+#define DEATH_USEC_MAX 400u /* about as long as the requests take */
+
+struct killer {
+	pthread_t thread;
+	uint32_t uid;
+	useconds_t usec;
+};
+
+static void *kill_later(void *arg)
+{
+	const struct killer *killer = arg;
+	pid_t pid = 0;
+
+	if (find_mappers(killer->uid, &pid) > 0) {
+		usleep(killer->usec);
+		kill(pid, SIGKILL);
+	}
+	return NULL;
+}
+
+static void destroy_queues(struct client *c)
+{
+	uint64_t bytes = c->queues->layout.total_bytes;
+
+	ASSERT_OK(c->ctx->nic->ops->queues_destroy(c->queues));
+	munmap(c->queue_mem, bytes);
+	close(c->queue_fd);
+	free(c->qps);
+	c->qps = NULL;
+	c->queues = NULL;
+}
+
+/* A region and a batch come and go meanwhile. Every request succeeds: the daemon repeats what a mapper has not answered. */
+static void live_while_the_mapper_dies(struct client *alice, unsigned int i)
+{
+	struct nic_mr_attr attr = {.kind = NIC_MEM_MEMFD, .fd = alice->mem_fd, .length_bytes = CLIENT_MEM_BYTES,
+				   .iova = CLIENT_IOVA, .access = NIC_ACCESS_LOCAL_WRITE};
+	struct killer killer = {.uid = ALICE, .usec = i * (DEATH_USEC_MAX / N_DEATHS)};
+	const struct nic_ops *ops = alice->ctx->nic->ops;
+	struct nic_mr *mr;
+
+	/* Even ones by the clock; odd ones when the kernel has done what the first request, or the second one, was for. */
+	if (i % 2)
+		sim_nic_kill_sender_after(0, i % 4 == 1 ? 1 : 2);
+	else
+		ASSERT_OK(-pthread_create(&killer.thread, NULL, kill_later, &killer));
+	ASSERT_OK(ops->mr_reg(alice->ctx, &attr, &mr));
+	ASSERT(!ops->mr_dereg(mr));
+	if (i % 2)
+		ASSERT(sim_nic_kill_over(0));
+	client_create(alice, 1, 0);
+	destroy_queues(alice);
+	if (i % 2 == 0)
+		ASSERT_OK(-pthread_join(killer.thread, NULL));
+}
+
+TEST_TIMEOUT(mapper_that_dies_within_a_request_leaves_nothing, 120)
+{
+	struct client alice, bob;
+	uint64_t n_objects;
+	struct rig rig;
+
+	rig_start(&rig);
+	client_open_ctx_for(&alice, rig.nic[0], 1, ALICE);
+	client_reg(&alice);
+	client_open_for(&bob, rig.nic[0], 2, BOB, 2);
+	client_connect(&bob, 0, &bob, 1);
+	n_objects = sim_nic_objects(0);
+	for (unsigned int i = 0; i < N_DEATHS; i++) {
+		live_while_the_mapper_dies(&alice, i);
+		ASSERT_EQ(sim_nic_objects(0), n_objects);
+		write_one(&bob, i);
+	}
+	client_close(&bob);
+	client_close(&alice);
+	rig_close(&rig);
+}
+
 /* The region's record does not tell what memory it has: so a mapper unpins it, not the daemon that has taken it over. */
 TEST(regions_of_a_former_daemon_are_destroyed_by_a_mapper)
 {
@@ -277,30 +360,43 @@ TEST(descriptors_without_bytes_are_closed)
 
 /* ---- a mapper that somebody else has taken over --------------------------------------------------------------------------- */
 
-/* All that it is asked for it has done, and everything is number 0; doorbell pages come with four descriptors. */
+struct taken_over {
+	bool is_running;
+	pthread_t thread;
+	int sock; /* the thread's */
+	enum mapper_op sends_with; /* answers of this kind have a descriptor; 0: none has */
+	int sends_fd;
+	unsigned int n_destroyed; /* regions */
+};
+
+/* All that it is asked for it has done, and everything is number 0. */
 static void *answer_nothing(void *arg)
 {
-	struct mapper_fds fds, none = {0}, page = {.n = MAPPER_MAX_FDS};
-	int sock = *(int *)arg;
+	struct taken_over *mapper = arg;
+	const struct mapper_fds one = {.n = 1, .fds = {mapper->sends_fd}};
+	struct mapper_fds fds;
 	struct mapper_request request;
 	struct mapper_answer answer;
 	size_t bytes;
 
-	for (unsigned int i = 0; i < MAPPER_MAX_FDS; i++)
-		page.fds[i] = sock;
 	memset(&answer, 0, sizeof(answer));
-	while (mapper_recv(sock, &request, sizeof(request), &bytes, &fds) == 0) {
+	while (mapper_recv(mapper->sock, &request, sizeof(request), &bytes, &fds) == 0) {
 		mapper_fds_close(&fds);
-		mapper_send(sock, &answer, mapper_answer_bytes(&request), request.op == MAPPER_PAGE_ADD ? &page : &none);
+		mapper->n_destroyed += request.op == MAPPER_DESTROY && request.kind == MLX5_OBJECT_MR;
+		mapper_send(mapper->sock, &answer, mapper_answer_bytes(&request),
+			    request.op == mapper->sends_with ? &one : NULL);
 	}
-	close(sock);
+	close(mapper->sock);
 	return NULL;
 }
 
-struct taken_over {
-	pthread_t thread;
-	int sock; /* the thread's */
-};
+/* The daemon has let go of it. */
+static void join(struct taken_over *mapper)
+{
+	if (mapper->is_running)
+		ASSERT_OK(-pthread_join(mapper->thread, NULL));
+	mapper->is_running = false;
+}
 
 static int start_taken_over(void *arg, uint32_t uid, int *ret_channel)
 {
@@ -309,28 +405,121 @@ static int start_taken_over(void *arg, uint32_t uid, int *ret_channel)
 
 	(void)uid;
 	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socks));
+	join(mapper);
 	mapper->sock = socks[1];
-	ASSERT_OK(-pthread_create(&mapper->thread, NULL, answer_nothing, &mapper->sock));
+	mapper->is_running = true;
+	ASSERT_OK(-pthread_create(&mapper->thread, NULL, answer_nothing, mapper));
 	*ret_channel = socks[0];
 	return 0;
+}
+
+static struct nic *probe_with(struct taken_over *mapper)
+{
+	const struct nic_mlx5_attr attr = {.start_process = start_taken_over, .start_arg = mapper};
+	struct nic_mlx5_report report;
+	struct list nics;
+
+	list_init(&nics);
+	ASSERT_OK(nic_mlx5_probe(&attr, &nics, &report));
+	return list_first_entry(&nics, struct nic, link);
 }
 
 TEST(doorbell_page_without_a_number_is_refused)
 {
 	const struct nic_ctx_attr of = {.session_id = 1, .uid = ALICE, .doorbell = NIC_DOORBELL_CPU, .health_fd = -1};
 	struct taken_over mapper = {.sock = -1};
-	const struct nic_mlx5_attr attr = {.start_process = start_taken_over, .start_arg = &mapper};
-	struct nic_mlx5_report report;
 	struct nic_ctx *ctx;
-	struct list nics;
 	struct nic *nic;
 
 	if (!MLX5_HAS_BELL)
 		test_skip("no doorbell mode cpu on this machine");
-	list_init(&nics);
-	ASSERT_OK(nic_mlx5_probe(&attr, &nics, &report));
-	nic = list_first_entry(&nics, struct nic, link);
+	nic = probe_with(&mapper);
 	ASSERT_ERR(nic->ops->ctx_open(nic, &of, &ctx), EIO);
-	ASSERT_OK(-pthread_join(mapper.thread, NULL));
+	join(&mapper);
 	ASSERT(!nic->ops->close(nic));
+}
+
+/* The daemon would keep it, hand it to clients, and close it last. The mapper that sends one has died for the daemon. */
+TEST(answer_with_a_descriptor_is_refused)
+{
+	const struct nic_ctx_attr of = {.session_id = 1, .uid = ALICE, .health_fd = -1};
+	struct nic_mr_attr region = {
+		.kind = NIC_MEM_MEMFD, .length_bytes = CLIENT_MEM_BYTES, .iova = CLIENT_IOVA, .access = NIC_ACCESS_LOCAL_WRITE};
+	struct taken_over mapper = {.sock = -1, .sends_with = MAPPER_REG};
+	struct nic_ctx *ctx;
+	struct nic_mr *mr;
+	struct nic *nic;
+	int ends[2];
+	char byte;
+
+	ASSERT_OK(pipe2(ends, O_CLOEXEC | O_NONBLOCK));
+	mapper.sends_fd = ends[1];
+	nic = probe_with(&mapper);
+	ASSERT_OK(nic->ops->ctx_open(nic, &of, &ctx));
+	region.fd = memfd_create("region", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	ASSERT_GE(region.fd, 0);
+	ASSERT_LT(nic->ops->mr_reg(ctx, &region, &mr), 0);
+	close(ends[1]);
+	ASSERT(!nic->ops->ctx_close(ctx));
+	join(&mapper);
+	ASSERT(!nic->ops->close(nic));
+	/* Nobody has it. */
+	ASSERT_EQ(read(ends[0], &byte, 1), 0);
+	close(ends[0]);
+	close(region.fd);
+}
+
+/* The client registers a region by its command descriptor, and nobody records it. */
+static uint32_t register_stray(const struct client *c, int command_fd)
+{
+	const struct mlx5_reg stray = {.pd = c->ctx->client_pd - 1,
+				       .access = IBV_ACCESS_LOCAL_WRITE,
+				       .bytes = CLIENT_MEM_BYTES,
+				       .iova = CLIENT_IOVA,
+				       .data = c->mem};
+	uint32_t handle;
+
+	ASSERT_OK(mlx5_uverbs_reg_mr(command_fd, &stray, &handle));
+	return handle;
+}
+
+TEST(regions_that_no_record_names_are_unpinned_by_a_mapper)
+{
+	struct nic_import_attr attr = {.ctx = {.session_id = 2, .uid = ALICE, .health_fd = -1}};
+	struct taken_over mapper = {.sock = -1};
+	struct nic_imported imported;
+	struct client alice;
+	uint32_t stray;
+	struct nic *nic;
+	void *record;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 1, NULL);
+	client_open_ctx_for(&alice, rig.nic[0], 1, ALICE);
+	client_reg(&alice);
+	ASSERT_OK(client_export(&alice, &record, &attr.record_bytes));
+	ASSERT_OK(rig.nic[0]->ops->ctx_saved_fds(alice.ctx, &attr.fds));
+	attr.fds.fds[0] = fcntl(attr.fds.fds[0], F_DUPFD_CLOEXEC, 3);
+	ASSERT_GE(attr.fds.fds[0], 0);
+	stray = register_stray(&alice, attr.fds.fds[0]);
+	attr.record = record;
+	client_swap_ctx(alice.ctx, NULL);
+	ASSERT(!rig.nic[0]->ops->ctx_unimport(alice.ctx));
+	nic = probe_with(&mapper);
+	ASSERT_OK(nic->ops->ctx_import(nic, &attr, &imported));
+	join(&mapper);
+	/* It says so, and has not done it: nobody else has. */
+	ASSERT_EQ(mapper.n_destroyed, 1u);
+	ASSERT_OK(mlx5_handle_destroy(attr.fds.fds[0], MLX5_OBJECT_MR, stray));
+	ASSERT(!nic->ops->mr_dereg(imported.mrs[0]));
+	ASSERT(!nic->ops->ctx_close(imported.ctx));
+	join(&mapper);
+	ASSERT(!nic->ops->close(nic));
+	nic_imported_deinit(&imported);
+	munmap(alice.doorbell_page, SHMD_DB_PAGE_BYTES);
+	munmap(alice.mem, CLIENT_MEM_BYTES);
+	close(attr.fds.fds[0]);
+	close(alice.mem_fd);
+	free(record);
+	rig_close(&rig);
 }
