@@ -38,7 +38,7 @@ struct shmd_setting_info {
 /*
  * shmd_info_build, shmd_info_setting, shmd_info_warning - read the entry with this index
  *
- * shmd_info_warning() writes a sentence about a variable SHMD_* that is set, but that no setting has.
+ * shmd_info_warning() writes a sentence about a variable SHMD_*, NVSHMEM_* or SHMEM_* that is set, but that nothing reads.
  *
  * Errors	-ENOENT there is no such entry
  */

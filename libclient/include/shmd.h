@@ -17,8 +17,9 @@
  *			or team one at a time
  *	Blocks		at most the time limit of the world or context: -ETIMEDOUT. The text of a collective call names PEs that did not come.
  *			Operations that were begun may still be carried out
- *	Errors		-EINVAL an argument; -ETIMEDOUT; -ENOMEM; -EHOSTDOWN the PE has ended, or for waits and collective calls any PE that
- *			shmd_world_forgive() has not been called for; -ENOTCONN the world is not started, or there is no path to the
+ *	Errors		-EINVAL an argument, also a context or team that is NULL, as those of a world are before shmd_world_start();
+ *			-ETIMEDOUT; -ENOMEM; -EHOSTDOWN the PE has ended, or for waits and collective calls any PE that
+ *			shmd_world_forgive() has not been called for; -ENOTCONN a world that is not started, or there is no path to the
  *			PE; -ECONNRESET shmemd or this session has ended, or the NIC is down; -EIO a request failed at the NIC;
  *			-ECHILD in a forked child
  *	Since		0.2

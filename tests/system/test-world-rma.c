@@ -213,6 +213,7 @@ static int refuses(const struct world_lab *lab, int pe, void *arg)
 
 	(void)arg;
 	ASSERT_ERR(shmd_put(NULL, room, &outside, 8, 0), EINVAL);
+	ASSERT_STREQ(shmd_error_text(), "ctx is NULL: the context of a world is there when shmd_world_start() has made it");
 	ASSERT_ERR(shmd_put(ctx, &outside, room, 8, 0), EINVAL);
 	ASSERT(strstr(shmd_error_text(), "put: "));
 	ASSERT_ERR(shmd_put(ctx, room, &outside, 8, -1), EINVAL);

@@ -32,6 +32,12 @@ static int opens_and_closes(const struct world_lab *lab, int pe, void *arg)
 	ASSERT_EQ(shmd_n_pes(world), lab->n);
 	ASSERT(!shmd_team_world(world));
 	ASSERT_ERR(shmd_free(world, &info), ENOTCONN);
+	ASSERT_ERR(shmd_barrier_all(world), ENOTCONN);
+	ASSERT_STREQ(shmd_error_text(), "the world has no heap yet: call shmd_world_start() first");
+	ASSERT_ERR(shmd_team_sync(shmd_team_world(world)), EINVAL);
+	ASSERT_STREQ(shmd_error_text(), "team is NULL: the teams of a world are there when shmd_world_start() has made them");
+	ASSERT_ERR(shmd_quiet(shmd_world_ctx(world)), EINVAL);
+	ASSERT_STREQ(shmd_error_text(), "ctx is NULL: the context of a world is there when shmd_world_start() has made it");
 	world_lab_must(shmd_malloc(world, 100, 0, &memory), "malloc");
 	ASSERT_EQ(shmd_world_status(world), SHMD_WORLD_STARTED);
 	ASSERT_OK(shmd_world_info(world, &info));

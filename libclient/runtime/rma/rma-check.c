@@ -9,7 +9,7 @@
 int rma_check_slow(const struct shmd_ctx *ctx)
 {
 	if (!ctx)
-		return shmd_error_set(-EINVAL, "ctx is NULL");
+		return shmd_error_set(-EINVAL, "ctx is NULL: the context of a world is there when shmd_world_start() has made it");
 	return world_check(ctx->world);
 }
 

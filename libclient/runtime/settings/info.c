@@ -81,11 +81,11 @@ struct search {
 	char *text;
 };
 
-static void keep(void *arg, const char *sentence)
+static void keep(void *arg, enum runtime_log_level level, const char *sentence)
 {
 	struct search *search = arg;
 
-	if (search->index-- == 0)
+	if (level == RUNTIME_LOG_WARN && search->index-- == 0)
 		snprintf(search->text, SHMD_INFO_TEXT_BYTES, "%s", sentence);
 }
 

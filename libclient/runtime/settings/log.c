@@ -211,13 +211,14 @@ void runtime_log_close(void)
 		__atomic_store_n(&runtime_log_levels[i], RUNTIME_LOG_WARN, __ATOMIC_RELAXED);
 }
 
-static void warn(void *arg, const char *sentence)
+static void report(void *arg, enum runtime_log_level level, const char *sentence)
 {
-	runtime_log(SETTINGS, WARN, "%s", sentence);
+	if (runtime_log_wants(RUNTIME_PART_SETTINGS, level))
+		runtime_log_line(RUNTIME_PART_SETTINGS, level, "%s", sentence);
 }
 
 void runtime_log_unknown(const struct runtime_env *env)
 {
 	if (!__atomic_exchange_n(&state.has_warned, true, __ATOMIC_RELAXED))
-		runtime_settings_unknown(env, warn, NULL);
+		runtime_settings_unknown(env, report, NULL);
 }

@@ -49,7 +49,10 @@ int runtime_log_identify(int rank);
 /* Back to the start: no file, no rank. No other thread logs meanwhile. */
 void runtime_log_close(void);
 
-/* Warns about variables SHMD_* that no setting has; once in a process, later calls do nothing. */
+/*
+ * Reports variables SHMD_*, NVSHMEM_* and SHMEM_* that have no effect: with warn those that are unknown, with info those of other libraries. Once in
+ * a process, later calls do nothing. For one process of a job: the others have the same.
+ */
 void runtime_log_unknown(const struct runtime_env *env);
 
 #endif

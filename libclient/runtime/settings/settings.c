@@ -10,6 +10,7 @@
 
 #include <shmemclient.h>
 
+#include "libclient/runtime/settings/others.h"
 #include "proto/base/show.h"
 #include "proto/base/suggest.h"
 
@@ -151,36 +152,73 @@ int runtime_settings_set(struct runtime_settings *settings, const char *name, co
 
 /* ---- unknown names ------------------------------------------------------------------------------------------------- */
 
+/* A name that counts here: of a row, of a launcher, or one that others use for the same. */
+static const char *next_name(unsigned int *at)
+{
+	unsigned int i = (*at)++, n_launcher = 0;
+
+	for (unsigned int row = 0; row < runtime_n_rows; row++) {
+		const struct runtime_alias *alias = runtime_rows[row].aliases;
+
+		if (!i--)
+			return runtime_rows[row].name;
+		for (; alias->name; alias++)
+			if (!i--)
+				return alias->name;
+	}
+	while (runtime_launcher_variables[n_launcher].name && i--)
+		n_launcher++;
+	return runtime_launcher_variables[n_launcher].name;
+}
+
 static bool is_known(const char *name)
 {
-	for (unsigned int i = 0; i < runtime_n_rows; i++)
-		if (!strcmp(runtime_rows[i].name, name))
-			return true;
-	for (const struct runtime_launcher_variable *variable = runtime_launcher_variables; variable->name; variable++)
-		if (!strcmp(variable->name, name))
+	const char *known;
+
+	for (unsigned int i = 0; (known = next_name(&i));)
+		if (!strcmp(known, name))
 			return true;
 	return false;
 }
 
+/* Among names of the same beginning, such as NVSHMEM_: the letters behind it count, or all would be near. */
 static const char *nearest(const char *name)
 {
-	struct suggest suggest = suggest_begin(name);
+	size_t n = strcspn(name, "_") + 1;
+	struct suggest suggest = suggest_begin(name + n);
+	const char *known, *word;
 
-	for (unsigned int i = 0; i < runtime_n_rows; i++)
-		suggest_offer(&suggest, runtime_rows[i].name);
-	for (const struct runtime_launcher_variable *variable = runtime_launcher_variables; variable->name; variable++)
-		suggest_offer(&suggest, variable->name);
-	return suggest_result(&suggest);
+	for (unsigned int i = 0; (known = next_name(&i));)
+		if (!strncmp(known, name, n))
+			suggest_offer(&suggest, known + n);
+	word = suggest_result(&suggest);
+	return word ? word - n : NULL;
 }
 
-static void report_unknown(const char *name, runtime_unknown_fn fn, void *arg)
+static bool is_ours(const char *name)
+{
+	return !strncmp(name, prefix, sizeof(prefix) - 1);
+}
+
+/* Returns whether it is unknown. */
+static bool report_unknown(const char *name, runtime_unknown_fn fn, void *arg)
 {
 	char sentence[RUNTIME_SENTENCE_BYTES], shown[SHOW_BUF_BYTES];
 	const char *word = nearest(name);
+	bool is_other = !is_ours(name) && others_have(name, !word);
 
-	snprintf(sentence, sizeof(sentence), "%s is set, but there is no such setting%s%s%s", show_text(name, shown), word ? "; did you mean " : "",
-		 word ? word : "", word ? "?" : "");
-	fn(arg, sentence);
+	if (is_other)
+		snprintf(sentence, sizeof(sentence), "%s has no effect on shmemd's runtime", show_text(name, shown));
+	else
+		snprintf(sentence, sizeof(sentence), "%s is set, but there is no such setting%s%s%s", show_text(name, shown),
+			 word ? "; did you mean " : "", word ? word : "", word ? "?" : "");
+	fn(arg, is_other ? RUNTIME_LOG_INFO : RUNTIME_LOG_WARN, sentence);
+	return !is_other;
+}
+
+static bool has_prefix(const char *name)
+{
+	return is_ours(name) || !strncmp(name, "NVSHMEM_", 8) || !strncmp(name, "SHMEM_", 6);
 }
 
 unsigned int runtime_settings_unknown(const struct runtime_env *env, runtime_unknown_fn fn, void *arg)
@@ -192,13 +230,9 @@ unsigned int runtime_settings_unknown(const struct runtime_env *env, runtime_unk
 		char name[SUGGEST_MAX_BYTES + 2];
 		size_t bytes = strcspn(*entry, "=");
 
-		if (strncmp(*entry, prefix, sizeof(prefix) - 1))
-			continue;
 		snprintf(name, sizeof(name), "%.*s", (int)(bytes < sizeof(name) ? bytes : sizeof(name) - 1), *entry);
-		if (is_known(name))
-			continue;
-		report_unknown(name, fn, arg);
-		n++;
+		if (has_prefix(name) && !is_known(name))
+			n += report_unknown(name, fn, arg);
 	}
 	return n;
 }

@@ -144,9 +144,12 @@ int runtime_settings_load(struct runtime_settings *ret, const struct runtime_env
 /* Set by the program: goes before the environment. -EINVAL as above; -ENOENT: there is no such setting. */
 int runtime_settings_set(struct runtime_settings *settings, const char *name, const char *value);
 
-/* A sentence about a variable SHMD_* that no setting has, with the one that was perhaps meant. */
-typedef void (*runtime_unknown_fn)(void *arg, const char *sentence);
-/* Calls fn for each; returns how many there are. env NULL: that of the process. The caller decides to warn once. */
+/*
+ * A sentence about a variable SHMD_*, NVSHMEM_* or SHMEM_* that has no effect. RUNTIME_LOG_WARN: it is unknown; the sentence has the one that was
+ * perhaps meant. RUNTIME_LOG_INFO: NVSHMEM or another OpenSHMEM library reads it.
+ */
+typedef void (*runtime_unknown_fn)(void *arg, enum runtime_log_level level, const char *sentence);
+/* Calls fn for each; returns how many are unknown. env NULL: that of the process. The caller decides to warn once. */
 unsigned int runtime_settings_unknown(const struct runtime_env *env, runtime_unknown_fn fn, void *arg);
 
 /* ---- showing ------------------------------------------------------------------------------------------------------- */

@@ -29,8 +29,6 @@ const struct runtime_launcher_variable runtime_launcher_variables[] = {
 	{"SHMD_RANK", "The rank of this process, from 0."},
 	{"SHMD_SIZE", "The number of processes of the job."},
 	{"SHMD_UID", "The unique id by which the processes of the job find each other."},
-	{"SHMD_UID_FILE", "A file with the unique id, in place of SHMD_UID."},
-	{"SHMD_SECRET", "A random text for the secret of a job that torchrun starts."},
 	{"SHMD_UID_FILE", "The path of a file that has it, instead of SHMD_UID."},
 	{"SHMD_SECRET", "A secret of the job beside those that torchrun's variables give, for links among its processes."},
 	{"SHMD_NODE_RANK", "The rank of this process among those of the job on this node."},

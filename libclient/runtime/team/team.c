@@ -23,7 +23,7 @@
 int team_check(const struct shmd_team *team)
 {
 	if (!team)
-		return shmd_error_set(-EINVAL, "team is NULL");
+		return shmd_error_set(-EINVAL, "team is NULL: the teams of a world are there when shmd_world_start() has made them");
 	return world_check(team->world);
 }
 

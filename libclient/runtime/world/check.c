@@ -13,7 +13,7 @@
 int world_check(const struct shmd_world *world)
 {
 	if (!world)
-		return shmd_error_set(-EINVAL, "world is NULL");
+		return shmd_error_set(-EINVAL, "world is NULL: shmd_world_open() makes one");
 	if (!process_is(world->pid))
 		return shmd_error_set(-ECHILD, "this process was forked from process %d, whose world it is", (int)world->pid);
 	return 0;

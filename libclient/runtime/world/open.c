@@ -209,7 +209,6 @@ static int reports_open(const struct runtime_settings *settings)
 
 	pthread_mutex_lock(&reports);
 	r = runtime_log_open(settings, NULL);
-	runtime_log_unknown(NULL);
 	runtime_nvtx_open(settings, NULL);
 	pthread_mutex_unlock(&reports);
 	return r;
@@ -221,6 +220,8 @@ static int reports_identify(const struct runtime_settings *settings, int rank)
 
 	pthread_mutex_lock(&reports);
 	r = runtime_log_identify(rank);
+	if (!rank)
+		runtime_log_unknown(NULL);
 	pthread_mutex_unlock(&reports);
 	runtime_settings_announce(settings, rank);
 	return r;
@@ -245,8 +246,11 @@ int shmd_world_open(const struct shmd_world_attr *attr, struct shmd_world **ret_
 	r = reports_open(&settings);
 	if (!r)
 		r = meet(attr, &settings, &boot);
-	if (r < 0)
+	if (r < 0) {
+		/* A name with a typing error may be the reason. */
+		runtime_log_unknown(NULL);
 		return r;
+	}
 	r = reports_identify(&settings, boot.rank);
 	if (r < 0) {
 		boot.ops->close(&boot);

@@ -260,14 +260,15 @@ TEST(a_hostile_value_is_shown_without_control_characters)
 /* ---- unknown names */
 
 struct said {
-	unsigned int n;
+	unsigned int n, n_quiet;
 	char text[8][RUNTIME_SENTENCE_BYTES];
 };
 
-static void keep(void *arg, const char *sentence)
+static void keep(void *arg, enum runtime_log_level level, const char *sentence)
 {
 	struct said *said = arg;
 
+	said->n_quiet += level == RUNTIME_LOG_INFO;
 	strcpy(said->text[said->n++], sentence);
 }
 
@@ -278,22 +279,68 @@ TEST(unknown_names_are_reported_with_what_was_meant)
 	struct runtime_env env = {list};
 	struct said said = {0};
 
-	ASSERT_EQ(runtime_settings_unknown(&env, keep, &said), 5);
-	ASSERT_EQ(said.n, 5);
+	ASSERT_EQ(runtime_settings_unknown(&env, keep, &said), 6);
+	ASSERT_EQ(said.n, 6);
 	ASSERT_STREQ(said.text[0], "SHMD_TIMOUT is set, but there is no such setting; did you mean SHMD_TIMEOUT?");
 	ASSERT_STREQ(said.text[1], "SHMD_FROBNICATE is set, but there is no such setting");
-	ASSERT_STREQ(said.text[3], "SHMD_\\x1b is set, but there is no such setting");
-	ASSERT_STREQ(said.text[4], "SHMD_HEAP_SIZ is set, but there is no such setting; did you mean SHMD_HEAP_SIZE?");
+	ASSERT_STREQ(said.text[2], "NVSHMEM_X is set, but there is no such setting");
+	ASSERT_STREQ(said.text[4], "SHMD_\\x1b is set, but there is no such setting");
+	ASSERT_STREQ(said.text[5], "SHMD_HEAP_SIZ is set, but there is no such setting; did you mean SHMD_HEAP_SIZE?");
 }
 
 TEST(what_a_launcher_sets_is_known)
 {
 	static const char *const list[] = {"SHMD_RANK=0", "SHMD_SIZE=2", "SHMD_UID=x", "SHMD_UID_FILE=x", "SHMD_SECRET=x", "SHMD_NODE_RANK=0", "SHMD_NODE_SIZE=2", "SHMD_JOB=7",
-					   "SHMD_UID_FILE=f", "SHMD_SECRET=s", NULL};
+					   NULL};
 	struct runtime_env env = {list};
 	struct said said = {0};
 
 	ASSERT_EQ(runtime_settings_unknown(&env, keep, &said), 0);
+}
+
+TEST(names_of_others_are_reported_quietly_and_typing_errors_are_not)
+{
+	static const char *const list[] = {"NVSHMEM_DISABLE_NCCL=1", "NVSHMEM_IBGDA_NUM_DCI=2", "SHMEM_OFI_PROVIDER=x", "NVSHMEM_SYMETRIC_SIZE=1G",
+					   "SHMEM_SYMETRIC_SIZE=1G", "SHMEM_FROBNICATE=1", "NVSHMEM_MAX_TEAMS=9", "SHMEM_INFO=0", "OSHMEM_X=1",
+					   "NVSHMEMTEST_USE_MPI_LAUNCHER=1", "OMPI_MCA_x=1", NULL};
+	struct runtime_env env = {list};
+	struct said said = {0};
+
+	ASSERT_EQ(runtime_settings_unknown(&env, keep, &said), 3);
+	ASSERT_EQ(said.n_quiet, 3);
+	ASSERT_EQ(said.n, 6);
+	ASSERT_STREQ(said.text[0], "NVSHMEM_DISABLE_NCCL has no effect on shmemd's runtime");
+	ASSERT_STREQ(said.text[2], "SHMEM_OFI_PROVIDER has no effect on shmemd's runtime");
+	ASSERT_STREQ(said.text[3], "NVSHMEM_SYMETRIC_SIZE is set, but there is no such setting; did you mean NVSHMEM_SYMMETRIC_SIZE?");
+	ASSERT_STREQ(said.text[4], "SHMEM_SYMETRIC_SIZE is set, but there is no such setting; did you mean SHMEM_SYMMETRIC_SIZE?");
+	ASSERT_STREQ(said.text[5], "SHMEM_FROBNICATE is set, but there is no such setting");
+}
+
+/* ---- the table */
+
+static unsigned int n_rows_of(const char *name)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < runtime_n_rows; i++) {
+		n += !strcmp(runtime_rows[i].name, name);
+		for (const struct runtime_alias *alias = runtime_rows[i].aliases; alias->name; alias++)
+			n += !strcmp(alias->name, name);
+	}
+	for (const struct runtime_launcher_variable *variable = runtime_launcher_variables; variable->name; variable++)
+		n += !strcmp(variable->name, name);
+	return n;
+}
+
+TEST(each_name_has_one_row)
+{
+	for (unsigned int i = 0; i < runtime_n_rows; i++) {
+		ASSERT_EQ(n_rows_of(runtime_rows[i].name), 1);
+		for (const struct runtime_alias *alias = runtime_rows[i].aliases; alias->name; alias++)
+			ASSERT_EQ(n_rows_of(alias->name), 1);
+	}
+	for (const struct runtime_launcher_variable *variable = runtime_launcher_variables; variable->name; variable++)
+		ASSERT_EQ(n_rows_of(variable->name), 1);
 }
 
 TEST(a_very_long_name_is_reported_once)
