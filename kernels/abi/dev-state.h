@@ -12,7 +12,7 @@
 
 #include "types.h"
 
-#define SHMD_DEV_STATE_VERSION 1u
+#define SHMD_DEV_STATE_VERSION 2u
 
 /* How many callers use a QP at once; each mode pays only for the locking it needs. */
 enum shmd_sharing {
@@ -158,14 +158,6 @@ SHMD_PIN_OFFSET(struct shmd_dev_qp, error_wqe_index, 280);
 
 #define SHMD_SCRATCH_SLOT_BYTES 16u
 
-/* One entry of the key table: a chunk of memory on one NIC. */
-struct shmd_dev_key {
-	shmd_be32 key_be; /* lkey or rkey, big-endian as WQEs want it */
-	uint32_t reserved;
-	uint64_t end_addr; /* first iova behind this chunk: puts are split there */
-};
-SHMD_PIN_SIZE(struct shmd_dev_key, 16);
-
 /*
  * Where a DCI sends for one peer. Filled by the library; constant while device functions use it, who copy the address vector
  * into each request and look at nothing else. GPUs read it in pieces of 16 bytes.
@@ -202,29 +194,22 @@ struct shmd_dev_state {
 	uint32_t n_qps;
 	uint32_t n_nics;
 	uint64_t qps_addr; /* struct shmd_dev_qp[n_qps] */
-	uint64_t lkeys_addr; /* struct shmd_dev_key[n_lkeys], by chunk then NIC */
-	uint64_t rkeys_addr; /* struct shmd_dev_key[n_rkeys], by chunk, peer, NIC */
-	uint32_t n_lkeys;
-	uint32_t n_rkeys;
-	uint64_t peers_addr; /* struct shmd_dev_peer[n_peers] */
-	uint32_t n_peers;
-	uint32_t log2_chunk_bytes; /* granularity of the key tables, 0 when they are empty */
 	uint64_t health_addr; /* struct shmd_health_page */
+	uint64_t peers_addr; /* struct shmd_dev_peer[n_peers] */
 	uint64_t routes_addr; /* struct shmd_dev_route[n_peers]; 0: every peer by the DCIs */
 	uint64_t hot_qps_addr; /* uint64_t[n_hot_qps]: qp_addr of each route that has one */
+	uint32_t n_peers;
 	uint32_t n_hot_qps;
-	uint32_t reserved0;
-	uint64_t reserved[4];
+	uint64_t reserved[8];
 };
 SHMD_PIN_SIZE(struct shmd_dev_state, 128);
 SHMD_PIN_OFFSET(struct shmd_dev_state, size_bytes, 4);
 SHMD_PIN_OFFSET(struct shmd_dev_state, qps_addr, 16);
-SHMD_PIN_OFFSET(struct shmd_dev_state, lkeys_addr, 24);
-SHMD_PIN_OFFSET(struct shmd_dev_state, rkeys_addr, 32);
-SHMD_PIN_OFFSET(struct shmd_dev_state, peers_addr, 48);
-SHMD_PIN_OFFSET(struct shmd_dev_state, health_addr, 64);
-SHMD_PIN_OFFSET(struct shmd_dev_state, routes_addr, 72);
-SHMD_PIN_OFFSET(struct shmd_dev_state, hot_qps_addr, 80);
-SHMD_PIN_OFFSET(struct shmd_dev_state, n_hot_qps, 88);
+SHMD_PIN_OFFSET(struct shmd_dev_state, health_addr, 24);
+SHMD_PIN_OFFSET(struct shmd_dev_state, peers_addr, 32);
+SHMD_PIN_OFFSET(struct shmd_dev_state, routes_addr, 40);
+SHMD_PIN_OFFSET(struct shmd_dev_state, hot_qps_addr, 48);
+SHMD_PIN_OFFSET(struct shmd_dev_state, n_peers, 56);
+SHMD_PIN_OFFSET(struct shmd_dev_state, n_hot_qps, 60);
 
 #endif
