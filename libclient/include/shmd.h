@@ -295,6 +295,8 @@ SHMD_EXPORT struct shmd_team *shmd_team_world(struct shmd_world *world);
 /* The PEs whose memory is mapped here, and the PEs of this node. */
 SHMD_EXPORT struct shmd_team *shmd_team_shared(struct shmd_world *world);
 SHMD_EXPORT struct shmd_team *shmd_team_node(struct shmd_world *world);
+/* The PEs that have the place of the caller on their nodes (node_pe), in the order of the world: one of each node that has so many. */
+SHMD_EXPORT struct shmd_team *shmd_team_same_index(struct shmd_world *world);
 /*
  * shmd_team_split_strided - PEs start, start + stride, ... of the parent as a new team
  *
@@ -328,6 +330,13 @@ SHMD_EXPORT int shmd_team_from_members(struct shmd_world *world, const struct sh
 				       struct shmd_team **ret_team);
 /* Collective on the team, whose contexts have been destroyed. Teams that every world has are left alone. NULL is allowed. */
 SHMD_EXPORT int shmd_team_destroy(struct shmd_team *team);
+/* A program's plans with a team. Each PE keeps its own; a new team has zeros. */
+struct shmd_team_config {
+	uint32_t n_contexts; /* that will live on it at once; no limit: each is made when shmd_ctx_create() asks for it */
+};
+/* config		in; NULL: zeros. Local. Never block. */
+SHMD_EXPORT int shmd_team_set_config(struct shmd_team *team, const struct shmd_team_config *config);
+SHMD_EXPORT int shmd_team_config(const struct shmd_team *team, struct shmd_team_config *ret_config);
 /* -1 for NULL. Never block. */
 SHMD_EXPORT int shmd_team_my_pe(const struct shmd_team *team);
 SHMD_EXPORT int shmd_team_n_pes(const struct shmd_team *team);

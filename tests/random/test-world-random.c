@@ -77,7 +77,7 @@ static void set_environment(const struct lab *lab, const struct program *program
 	set_number("SHMD_QUEUE_DEPTH", program->queue_depth, "");
 	set_number("SHMD_DCIS", program->dcis, "");
 	/* As few ids as must do, so that they serve again. */
-	set_number("SHMD_MAX_TEAMS", 3 + (uint64_t)(MAX_TEAMS - 1) * (uint64_t)program->n_pes, "");
+	set_number("SHMD_MAX_TEAMS", 4 + (uint64_t)(MAX_TEAMS - 1) * (uint64_t)program->n_pes, "");
 	setenv("SHMD_HEAP_SIZE", "2M", 1);
 	setenv("SHMD_HEAP_CHUNK", "2M", 1);
 	setenv("SHMD_HEAP_RESERVE", "512M", 1);

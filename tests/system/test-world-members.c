@@ -362,7 +362,7 @@ static int waits_in_vain(const struct world_lab *lab, int pe, void *arg)
 	struct shmd_world *world = open_with(lab, pe, arg);
 	const struct shmd_team_members members = {.tag = 3, .pes = both, .n_pes = 2};
 	uint64_t *word = zeroed_words(world, 1), limit = shmd_world_dev(world)->timeout_nsec;
-	struct shmd_team *teams[SHMD_DEV_MAX_TEAMS - 3], *team;
+	struct shmd_team *teams[SHMD_DEV_MAX_TEAMS - 4], *team;
 
 	for (int i = 0; pe == 0 && i < 40; i++) {
 		set_limit(world, 1000 * 1000);
@@ -575,7 +575,7 @@ static void does_not_confirm(const struct puppet *puppet)
 	const uint8_t *scratch = world_heap_at(&puppet->world->pes[1], WORLD_SCRATCH_OFFSET);
 
 	usleep(100000);
-	for (uint64_t i = 3 * SHMD_DEV_TEAM_SCRATCH_BYTES; i < (uint64_t)SHMD_DEV_MAX_TEAMS * SHMD_DEV_TEAM_SCRATCH_BYTES; i++)
+	for (uint64_t i = 4 * SHMD_DEV_TEAM_SCRATCH_BYTES; i < (uint64_t)SHMD_DEV_MAX_TEAMS * SHMD_DEV_TEAM_SCRATCH_BYTES; i++)
 		ASSERT_EQ(scratch[i], 0);
 }
 
@@ -648,8 +648,8 @@ static int makes_many(const struct world_lab *lab, int pe, void *arg)
 	struct shmd_world *world = open_with(lab, pe, arg);
 	const int all[] = {1, 2, 0}, two[] = {2, 0};
 	const struct shmd_team_members members = {.tag = 1, .pes = all, .n_pes = 3};
-	struct shmd_team *teams[SHMD_DEV_MAX_TEAMS - 3], *one;
-	const int n = SHMD_DEV_MAX_TEAMS - 3;
+	struct shmd_team *teams[SHMD_DEV_MAX_TEAMS - 4], *one;
+	const int n = SHMD_DEV_MAX_TEAMS - 4;
 	uint64_t *word = zeroed_words(world, 1);
 
 	for (int i = 0; i < n; i++)

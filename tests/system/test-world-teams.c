@@ -37,18 +37,21 @@ static int has_teams(const struct world_lab *lab, int pe, void *arg)
 	ASSERT_EQ(shmd_team_my_pe(all), pe);
 	ASSERT_EQ(shmd_team_n_pes(shmd_team_shared(world)), lab->n);
 	ASSERT_EQ(shmd_team_n_pes(shmd_team_node(world)), lab->n);
+	ASSERT_EQ(shmd_team_n_pes(shmd_team_same_index(world)), 1);
+	ASSERT_EQ(shmd_team_translate(shmd_team_same_index(world), 0, NULL), pe);
 	ASSERT_EQ(shmd_team_my_pe(NULL), -1);
 	ASSERT_OK(shmd_team_destroy(NULL));
 	ASSERT_OK(shmd_team_destroy(all));
-	words = zeroed_words(world, 3);
+	words = zeroed_words(world, 4);
 	count_members(all, &words[0], lab->n);
 	count_members(shmd_team_shared(world), &words[1], lab->n);
 	count_members(shmd_team_node(world), &words[2], lab->n);
+	count_members(shmd_team_same_index(world), &words[3], 1);
 	world_lab_close(world);
 	return 0;
 }
 
-TEST_TIMEOUT(every_world_has_three_teams, 120)
+TEST_TIMEOUT(every_world_has_four_teams, 120)
 {
 	struct fixture_daemon daemon;
 
@@ -208,7 +211,7 @@ static int makes_many(const struct world_lab *lab, int pe, void *arg)
 {
 	struct shmd_world *world = world_lab_open_started(lab, pe);
 	struct shmd_team *teams[SHMD_DEV_MAX_TEAMS], *one;
-	const int n = SHMD_DEV_MAX_TEAMS - 3;
+	const int n = SHMD_DEV_MAX_TEAMS - 4;
 
 	(void)arg;
 	(void)lab;

@@ -31,7 +31,6 @@
 
 struct osh_team {
 	struct shmd_team *team;
-	int n_contexts; /* as the program asked */
 	struct osh_team *prev, *next;
 };
 

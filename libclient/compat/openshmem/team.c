@@ -38,7 +38,9 @@ static shmem_team_t handle_of_new(struct osh_team *made, struct shmd_team *team,
 		free(made);
 		return SHMEM_TEAM_INVALID;
 	}
-	*made = (struct osh_team){.team = team, .n_contexts = mask & SHMEM_TEAM_NUM_CONTEXTS ? config->num_contexts : 0};
+	if (mask & SHMEM_TEAM_NUM_CONTEXTS)
+		osh_check("shmem_team_split", shmd_team_set_config(team, &(struct shmd_team_config){(uint32_t)config->num_contexts}));
+	*made = (struct osh_team){.team = team};
 	enter(made);
 	return (shmem_team_t)made;
 }
@@ -138,12 +140,12 @@ OSH_WEAK(shmem_team_n_pes, pshmem_team_n_pes)
 
 int pshmem_team_get_config(shmem_team_t team, long config_mask, shmem_team_config_t *config)
 {
-	const struct osh_team *mine = osh_team_of(team);
+	struct shmd_team_config mine;
 
-	if (!mine)
+	if (!osh_team_of(team) || shmd_team_config(osh_runtime_team(team), &mine))
 		return 1;
 	if (config_mask & SHMEM_TEAM_NUM_CONTEXTS)
-		config->num_contexts = mine->n_contexts;
+		config->num_contexts = (int)mine.n_contexts;
 	return 0;
 }
 OSH_WEAK(shmem_team_get_config, pshmem_team_get_config)

@@ -89,7 +89,7 @@ const struct runtime_row runtime_rows[] = {
 	{"SHMD_QUEUE_DEPTH", RUNTIME_TYPE_POWER, FIELD(queue_depth), .def = "256", .min = 16, .max = 32768,
 	 .text = "Entries (WQEBBs of 64 bytes) of each send queue, a power of two.",
 	 .aliases = {{"NVSHMEM_QP_DEPTH", alias_depth, "rounded up to a power of two"}}},
-	{"SHMD_MAX_TEAMS", RUNTIME_TYPE_COUNT, FIELD(max_teams), .def = "1024", .min = 4, .max = 1024,
+	{"SHMD_MAX_TEAMS", RUNTIME_TYPE_COUNT, FIELD(max_teams), .def = "1024", .min = 5, .max = 1024,
 	 .text = "The most teams of a world that live at once, with those that a world always has.",
 	 .aliases = {{"NVSHMEM_MAX_TEAMS", NULL, NULL}}},
 	{"SHMD_THREAD_LEVEL", RUNTIME_TYPE_ENUM, FIELD(thread_level), .def = "multiple", .words = thread_words,

@@ -123,9 +123,18 @@ void team_drop(struct shmd_team *team)
 
 static bool is_in(const struct shmd_world *world, enum world_builtin which, int pe)
 {
-	if (which == WORLD_TEAM_NODE)
-		return world->peers[pe].node == world->peers[world->rank].node;
-	return which == WORLD_TEAM_ALL || pe == world->rank || world->peers[pe].is_mapped;
+	const struct world_peer *peer = &world->peers[pe], *self = &world->peers[world->rank];
+
+	switch (which) {
+	case WORLD_TEAM_SHARED:
+		return peer == self || peer->is_mapped;
+	case WORLD_TEAM_NODE:
+		return peer->node == self->node;
+	case WORLD_TEAM_SAME_INDEX:
+		return peer->node_pe == self->node_pe;
+	default:
+		return true;
+	}
 }
 
 static int make_builtin(struct shmd_world *world, enum world_builtin which)
@@ -197,6 +206,39 @@ struct shmd_team *shmd_team_shared(struct shmd_world *world)
 struct shmd_team *shmd_team_node(struct shmd_world *world)
 {
 	return builtin(world, WORLD_TEAM_NODE);
+}
+
+struct shmd_team *shmd_team_same_index(struct shmd_world *world)
+{
+	return builtin(world, WORLD_TEAM_SAME_INDEX);
+}
+
+/* The plans of a program change nothing in the runtime: contexts are made when they are asked for. */
+int shmd_team_set_config(struct shmd_team *team, const struct shmd_team_config *config)
+{
+	static const struct shmd_team_config defaults;
+	int r = team_check(team);
+
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&team->world->tables);
+	team->config = config ? *config : defaults;
+	pthread_mutex_unlock(&team->world->tables);
+	return 0;
+}
+
+int shmd_team_config(const struct shmd_team *team, struct shmd_team_config *ret_config)
+{
+	int r = team_check(team);
+
+	if (!r && !ret_config)
+		r = shmd_error_set(-EINVAL, "ret_config is NULL");
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&team->world->tables);
+	*ret_config = team->config;
+	pthread_mutex_unlock(&team->world->tables);
+	return 0;
 }
 
 int shmd_team_my_pe(const struct shmd_team *team)

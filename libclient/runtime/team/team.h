@@ -18,6 +18,7 @@ struct shmd_team {
 	struct shmd_dev_team dev; /* first: aligned as device functions want it */
 	struct shmd_world *world;
 	uint32_t *members; /* PEs of the world; NULL: all of them */
+	struct shmd_team_config config; /* under the world's `tables` */
 	uint64_t n_boards; /* entries written to the board so far */
 	int lost; /* -errno: passing entries failed here, so members may disagree about ids */
 	struct shmd_team *prev, *next; /* of the world */
@@ -49,7 +50,7 @@ void team_begin(struct shmd_team *team, uint32_t id, int n_pes);
 /* Leaves the list, and frees. The id stays in use. */
 void team_drop(struct shmd_team *team);
 
-/* World, shared, node; the ids of all. */
+/* World, shared, node, same index; the ids of all. */
 int world_teams_make(struct shmd_world *world);
 void world_teams_drop(struct shmd_world *world);
 

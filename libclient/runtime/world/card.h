@@ -15,7 +15,7 @@
 #include <shmd.h>
 
 #define WORLD_HELLO_MAGIC 0x6f6c6c6568644d53u
-#define WORLD_CARD_VERSION 3u /* of hello, card, outcome, addresses, and of all that PEs exchange through the heap */
+#define WORLD_CARD_VERSION 4u /* of hello, card, outcome, addresses, and of all that PEs exchange through the heap */
 
 /* Its size never changes: libraries of two versions must be able to compare it. */
 struct world_hello {
@@ -72,7 +72,7 @@ int cards_check(const struct world_card *cards, int n);
 /* Nodes in the order of their lowest PE; node[i], node_pe[i], node_size[node]. How many there are. */
 int cards_number_nodes(const struct world_card *cards, int n, int *node, int *node_pe);
 
-/* The path from one PE to another, and the reason why it is no better one. Symmetric. */
+/* The path from one PE to another, and the reason for it: why it is no better one, if there is a better one. Symmetric. */
 enum shmd_path cards_path(const struct world_card *a, const struct world_card *b, bool is_self, char *reason, size_t bytes);
 
 #endif

@@ -45,7 +45,8 @@ enum world_builtin {
 	WORLD_TEAM_ALL = 0,
 	WORLD_TEAM_SHARED = 1,
 	WORLD_TEAM_NODE = 2,
-	WORLD_N_BUILTIN = 3,
+	WORLD_TEAM_SAME_INDEX = 3,
+	WORLD_N_BUILTIN = 4,
 };
 
 /* Another PE, or the caller, as hello and card describe it. */
@@ -53,7 +54,7 @@ struct world_peer {
 	int node, node_pe; /* -1 before the start */
 	bool is_mapped; /* since the start, also if it ended */
 	bool is_hot; /* by an RC QP of its own beside DC; atomic */
-	char reason[WORLD_REASON_BYTES]; /* why its path is no better one */
+	char reason[WORLD_REASON_BYTES]; /* of its path: same node, or why it is no better one */
 	char nic[32]; /* of the caller, by which requests go to it */
 };
 
