@@ -97,8 +97,12 @@ struct shmd_dev_stride {
 };
 SHMDI_FN int shmd_dev_put_strided(struct shmd_dev_ctx *ctx, void *dest, const void *source, const struct shmd_dev_stride *stride,
 				  uint32_t pe);
+SHMDI_FN int shmd_dev_put_strided_nbi(struct shmd_dev_ctx *ctx, void *dest, const void *source,
+				      const struct shmd_dev_stride *stride, uint32_t pe);
 SHMDI_FN int shmd_dev_get_strided(struct shmd_dev_ctx *ctx, void *dest, const void *source, const struct shmd_dev_stride *stride,
 				  uint32_t pe);
+SHMDI_FN int shmd_dev_get_strided_nbi(struct shmd_dev_ctx *ctx, void *dest, const void *source,
+				      const struct shmd_dev_stride *stride, uint32_t pe);
 
 /* Arguments of a put. */
 struct shmd_dev_put_item {
@@ -109,6 +113,16 @@ struct shmd_dev_put_item {
 };
 /* n times shmd_dev_put_nbi(); what goes by one queue in a row is announced together. Ends at the first failure. */
 SHMDI_FN int shmd_dev_put_batch_nbi(struct shmd_dev_ctx *ctx, const struct shmd_dev_put_item *items, uint64_t n);
+
+/* Arguments of a get. */
+struct shmd_dev_get_item {
+	void *dest;
+	const void *source;
+	uint64_t bytes;
+	uint32_t pe;
+};
+/* n times shmd_dev_get_nbi(), announced as a batch of puts is. Ends at the first failure. */
+SHMDI_FN int shmd_dev_get_batch_nbi(struct shmd_dev_ctx *ctx, const struct shmd_dev_get_item *items, uint64_t n);
 
 /* Write a value of 1, 2, 4 or 8 bytes; returns when it is on its way. */
 SHMDI_FN int shmd_dev_p(struct shmd_dev_ctx *ctx, void *dest, uint64_t value, uint32_t bytes, uint32_t pe);

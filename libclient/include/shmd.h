@@ -372,7 +372,9 @@ struct shmd_stride {
 	size_t dest_stride_bytes, source_stride_bytes;
 };
 SHMD_EXPORT int shmd_put_strided(struct shmd_ctx *ctx, void *dest, const void *source, const struct shmd_stride *stride, int pe);
+SHMD_EXPORT int shmd_put_strided_nbi(struct shmd_ctx *ctx, void *dest, const void *source, const struct shmd_stride *stride, int pe);
 SHMD_EXPORT int shmd_get_strided(struct shmd_ctx *ctx, void *dest, const void *source, const struct shmd_stride *stride, int pe);
+SHMD_EXPORT int shmd_get_strided_nbi(struct shmd_ctx *ctx, void *dest, const void *source, const struct shmd_stride *stride, int pe);
 
 /* One of several puts: dest, source, bytes, pe. */
 struct shmd_put_item {
@@ -383,6 +385,16 @@ struct shmd_put_item {
 };
 /* n puts at once, announced together where they go by one queue. As put_nbi. */
 SHMD_EXPORT int shmd_put_batch_nbi(struct shmd_ctx *ctx, const struct shmd_put_item *items, size_t n);
+
+/* One of several gets. */
+struct shmd_get_item {
+	void *dest;
+	const void *source;
+	size_t bytes;
+	int pe;
+};
+/* The same with gets. As get_nbi. */
+SHMD_EXPORT int shmd_get_batch_nbi(struct shmd_ctx *ctx, const struct shmd_get_item *items, size_t n);
 
 enum shmd_signal_op {
 	SHMD_SIGNAL_SET = 0,

@@ -130,8 +130,12 @@ static void put_all(struct pe_home *home, const uint8_t *source, enum kind kind)
 		put_batch(home, source);
 	else
 		put_each(home, source, kind);
-	for (pe = 0; pe < home->n_pes; pe++)
-		PE_CALL(home, put_strided, slot + BLOCKS_AT, source + BLOCKS_AT, &put_blocks, pe);
+	for (pe = 0; pe < home->n_pes; pe++) {
+		if (kind == ONE)
+			PE_CALL(home, put_strided, slot + BLOCKS_AT, source + BLOCKS_AT, &put_blocks, pe);
+		else
+			PE_CALL(home, put_strided_nbi, slot + BLOCKS_AT, source + BLOCKS_AT, &put_blocks, pe);
+	}
 	if (!has_large(home))
 		return;
 	if (kind == ONE)
@@ -178,7 +182,22 @@ static void check_slots(struct pe_home *home, uint32_t round)
 
 /* ---- get */
 
-static void get_from(struct pe_home *home, uint8_t *dest, enum kind kind, uint32_t pe)
+static void get_batch(struct pe_home *home, uint8_t *dest, uint32_t pe)
+{
+	const uint8_t *slot = pe_slot(home, pe_my_lane(home));
+	struct shmd_dev_get_item items[N_SIZES];
+	uint32_t i;
+
+	for (i = 0; i < N_SIZES; i++) {
+		items[i].dest = dest + place(i);
+		items[i].source = slot + place(i);
+		items[i].bytes = sizes[i];
+		items[i].pe = pe;
+	}
+	PE_CALL(home, get_batch_nbi, items, N_SIZES);
+}
+
+static void get_each(struct pe_home *home, uint8_t *dest, enum kind kind, uint32_t pe)
 {
 	const uint8_t *slot = pe_slot(home, pe_my_lane(home));
 	uint32_t i;
@@ -189,9 +208,22 @@ static void get_from(struct pe_home *home, uint8_t *dest, enum kind kind, uint32
 		else
 			PE_CALL(home, get_nbi, dest + place(i), slot + place(i), sizes[i], pe);
 	}
-	PE_CALL(home, get_strided, dest + BLOCKS_AT, slot + BLOCKS_AT, &get_blocks, pe);
-	if (kind != ONE)
-		PE_CALL(home, quiet);
+}
+
+static void get_from(struct pe_home *home, uint8_t *dest, enum kind kind, uint32_t pe)
+{
+	const uint8_t *slot = pe_slot(home, pe_my_lane(home));
+
+	if (kind == BATCH)
+		get_batch(home, dest, pe);
+	else
+		get_each(home, dest, kind, pe);
+	if (kind == ONE) {
+		PE_CALL(home, get_strided, dest + BLOCKS_AT, slot + BLOCKS_AT, &get_blocks, pe);
+		return;
+	}
+	PE_CALL(home, get_strided_nbi, dest + BLOCKS_AT, slot + BLOCKS_AT, &get_blocks, pe);
+	PE_CALL(home, quiet);
 }
 
 /* The data that this lane has put to each PE comes back. */

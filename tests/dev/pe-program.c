@@ -42,6 +42,21 @@ static int dev_get_strided(void *ctx, void *dest, const void *source, const stru
 	return shmd_dev_get_strided(ctx, dest, source, stride, pe);
 }
 
+static int dev_put_strided_nbi(void *ctx, void *dest, const void *source, const struct shmd_dev_stride *stride, uint32_t pe)
+{
+	return shmd_dev_put_strided_nbi(ctx, dest, source, stride, pe);
+}
+
+static int dev_get_strided_nbi(void *ctx, void *dest, const void *source, const struct shmd_dev_stride *stride, uint32_t pe)
+{
+	return shmd_dev_get_strided_nbi(ctx, dest, source, stride, pe);
+}
+
+static int dev_get_batch_nbi(void *ctx, const struct shmd_dev_get_item *items, uint64_t n)
+{
+	return shmd_dev_get_batch_nbi(ctx, items, n);
+}
+
 static int dev_put_batch_nbi(void *ctx, const struct shmd_dev_put_item *items, uint64_t n)
 {
 	return shmd_dev_put_batch_nbi(ctx, items, n);
@@ -171,7 +186,10 @@ const struct pe_calls pe_calls_dev = {
 	.get_nbi = dev_get_nbi,
 	.put_strided = dev_put_strided,
 	.get_strided = dev_get_strided,
+	.put_strided_nbi = dev_put_strided_nbi,
+	.get_strided_nbi = dev_get_strided_nbi,
 	.put_batch_nbi = dev_put_batch_nbi,
+	.get_batch_nbi = dev_get_batch_nbi,
 	.p = dev_p,
 	.g = dev_g,
 	.put_signal = dev_put_signal,

@@ -30,7 +30,10 @@ struct pe_calls {
 	int (*get_nbi)(void *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe);
 	int (*put_strided)(void *ctx, void *dest, const void *source, const struct shmd_dev_stride *stride, uint32_t pe);
 	int (*get_strided)(void *ctx, void *dest, const void *source, const struct shmd_dev_stride *stride, uint32_t pe);
+	int (*put_strided_nbi)(void *ctx, void *dest, const void *source, const struct shmd_dev_stride *stride, uint32_t pe);
+	int (*get_strided_nbi)(void *ctx, void *dest, const void *source, const struct shmd_dev_stride *stride, uint32_t pe);
 	int (*put_batch_nbi)(void *ctx, const struct shmd_dev_put_item *items, uint64_t n);
+	int (*get_batch_nbi)(void *ctx, const struct shmd_dev_get_item *items, uint64_t n);
 	int (*p)(void *ctx, void *dest, uint64_t value, uint32_t bytes, uint32_t pe);
 	int (*g)(void *ctx, const void *source, uint32_t bytes, uint32_t pe, uint64_t *ret_value);
 	int (*put_signal)(void *ctx, const struct shmd_dev_put_item *put, struct shmd_dev_pe_signal signal);

@@ -39,6 +39,7 @@ extern "C" __global__ void all_others(struct shmd_dev_ctx *ctx, struct shmd_dev_
 	ret_status[4] = shmd_dev_lock(ctx, word) + shmd_dev_lock_test(ctx, word) + shmd_dev_unlock(ctx, word);
 	ret_status[5] = shmd_dev_wait_until_all(ctx, wait) + shmd_dev_wait_until_some(ctx, wait, word, word);
 	ret_status[6] = shmd_dev_put_strided(ctx, word, team, stride, 1) + shmd_dev_get_strided(ctx, team, word, stride, 1);
+	ret_status[6] += shmd_dev_put_strided_nbi(ctx, word, team, stride, 1) + shmd_dev_get_strided_nbi(ctx, team, word, stride, 1);
 	ret_status[7] = shmd_dev_fence(ctx) + shmd_dev_fence_pe(ctx, 1) + shmd_dev_quiet_pe(ctx, 1);
 	ret_status[8] = shmd_dev_team_translate(team, 1, team) + (shmd_dev_ptr(ctx, word, 1) != 0);
 }

@@ -489,6 +489,64 @@ TEST(a_batch_on_one_queue_rings_once)
 	lab_close(lab);
 }
 
+/* With a queue that stands still a caller that waits for anything would reach its time limit. */
+TEST(blocks_and_gets_that_are_not_waited_for_are_announced_at_once_and_there_after_a_quiet)
+{
+	for (uint32_t kind = 0; kind < N_KINDS; kind++) {
+		struct lab *lab = lab_open((enum kind)kind, 0);
+		struct mini_nic *nic = kind == BY_RC ? lab->rc[1] : lab->dci;
+		struct shmd_dev_stride stride = {.n = 5, .block_bytes = 64, .dest_stride_bytes = 20000, .source_stride_bytes = 100};
+		uint8_t *memory = pe_lab_memory(lab->pes, 0), *there = pe_lab_memory(lab->pes, 1), *back = lab->buffer + 1000;
+		struct shmd_dev_get_item items[5];
+
+		fill(lab->buffer, 500, 4);
+		mini_nic_set(&nic->stalled, 1);
+		ASSERT_EQ(shmd_dev_put_strided_nbi(lab->ctx, memory, lab->buffer, &stride, 1), SHMD_DEV_OK);
+		ASSERT_EQ(nic->qp.db_index, nic->qp.sq_rsvd_index);
+		mini_nic_set(&nic->stalled, 0);
+		ASSERT_EQ(shmd_dev_quiet(lab->ctx), SHMD_DEV_OK);
+		for (uint32_t b = 0; b < 5; b++) {
+			ASSERT_MEMEQ(there + b * 20000, lab->buffer + b * 100, 64);
+			items[b] = (struct shmd_dev_get_item){back + 500 + b * 100, memory + b * 20000, 64, 1};
+		}
+		stride.dest_stride_bytes = 100;
+		stride.source_stride_bytes = 20000;
+		mini_nic_set(&nic->stalled, 1);
+		ASSERT_EQ(shmd_dev_get_strided_nbi(lab->ctx, back, memory, &stride, 1), SHMD_DEV_OK);
+		ASSERT_EQ(nic->qp.db_index, nic->qp.sq_rsvd_index);
+		ASSERT_EQ(shmd_dev_get_batch_nbi(lab->ctx, items, 5), SHMD_DEV_OK);
+		ASSERT_EQ(nic->qp.db_index, nic->qp.sq_rsvd_index);
+		mini_nic_set(&nic->stalled, 0);
+		ASSERT_EQ(shmd_dev_quiet(lab->ctx), SHMD_DEV_OK);
+		for (uint32_t b = 0; b < 10; b++)
+			ASSERT_MEMEQ(back + b * 100, lab->buffer + b % 5 * 100, 64);
+		lab_close(lab);
+	}
+}
+
+TEST(blocks_and_gets_before_one_that_is_refused_are_announced)
+{
+	struct lab *lab = lab_open(BY_RC, 0);
+	struct shmd_dev_qp *qp = &lab->rc[1]->qp;
+	/* The last block lies behind the registered buffer, and there is no memory to carry it. */
+	struct shmd_dev_stride stride = {.n = 3, .block_bytes = 64, .dest_stride_bytes = 100, .source_stride_bytes = BUFFER_BYTES / 2};
+	uint8_t *memory = pe_lab_memory(lab->pes, 0);
+	struct shmd_dev_get_item items[3];
+	uint64_t rung = qp->db_index;
+
+	lab->ctx->bounce_bytes = 0;
+	ASSERT_EQ(shmd_dev_put_strided_nbi(lab->ctx, memory, lab->buffer, &stride, 1), SHMD_DEV_INVALID);
+	ASSERT_EQ(qp->db_index, rung + 2);
+	ASSERT_EQ(shmd_dev_put_strided(lab->ctx, memory, lab->buffer, &stride, 1), SHMD_DEV_INVALID);
+	ASSERT_EQ(qp->db_index, rung + 4);
+	for (uint32_t k = 0; k < 3; k++)
+		items[k] = (struct shmd_dev_get_item){lab->buffer + 64 * k, memory, 64, k < 2 ? 1 : N_PES};
+	ASSERT_EQ(shmd_dev_get_batch_nbi(lab->ctx, items, 3), SHMD_DEV_INVALID);
+	ASSERT_EQ(qp->db_index, rung + 6);
+	ASSERT_EQ(shmd_dev_quiet(lab->ctx), SHMD_DEV_OK);
+	lab_close(lab);
+}
+
 /* ---- ends ------------------------------------------------------------------------------------------------------------------------ */
 
 TEST(a_failed_request_to_a_pe_that_has_ended_says_so_and_quiet_forgives)

@@ -78,10 +78,12 @@ static void put(struct run *run)
 		run_must(run, shmd_put(ctx_of(run), dest_of(run), source, step->bytes, to));
 	else if (step->kind == STEP_PUT_NBI)
 		run_must(run, shmd_put_nbi(ctx_of(run), dest_of(run), source, step->bytes, to));
+	else if (step->kind == STEP_PUT_STRIDED_NBI)
+		run_must(run, shmd_put_strided_nbi(ctx_of(run), dest_of(run), source, &stride, to));
 	else
 		run_must(run, shmd_put_strided(ctx_of(run), dest_of(run), source, &stride, to));
 	/* The source of a call that has returned is the caller's again. */
-	if (step->kind != STEP_PUT_NBI && step->near_alloc == PRIVATE)
+	if (!is_nbi(step->kind) && step->near_alloc == PRIVATE)
 		memset(run->pending->bytes, 0xdd, step->bytes);
 }
 
@@ -134,29 +136,52 @@ static void flag(struct run *run)
 
 /* ---- get -------------------------------------------------------------------------------------------------------------------- */
 
+/* Room for what comes, or the place in the heap. */
+static uint8_t *room_of(struct run *run)
+{
+	const struct step *step = run_step(run);
+	uint32_t n = step->n ? step->n : 1;
+
+	if (step->near_alloc != PRIVATE)
+		return run_at(run, step->near_alloc, step->near_at);
+	return run_keep(run, is_nbi(step->kind), (n - 1) * step->near_stride + step->bytes)->bytes;
+}
+
+static void get_batch(struct run *run)
+{
+	const struct step *step = run_step(run);
+	struct shmd_get_item items[MAX_ACCESSES];
+	uint8_t *to = room_of(run);
+
+	for (uint32_t i = 0; i < step->n; i++)
+		items[i] = (struct shmd_get_item){to + (size_t)i * step->near_stride, dest_of(run) + (size_t)i * step->stride, step->bytes,
+						  run_to(run, i % 2 ? step->to2 : step->to)};
+	run_must(run, shmd_get_batch_nbi(ctx_of(run), items, step->n));
+}
+
 static void get_nbi(struct run *run)
 {
 	const struct step *step = run_step(run);
-	uint8_t *to = step->near_alloc == PRIVATE ? run_keep(run, true, step->bytes)->bytes : run_at(run, step->near_alloc, step->near_at);
+	struct shmd_stride stride = stride_of(step, true);
+	uint8_t *to = room_of(run);
 
-	run_must(run, shmd_get_nbi(ctx_of(run), to, dest_of(run), step->bytes, run_to(run, step->to)));
+	if (step->kind == STEP_GET_NBI)
+		run_must(run, shmd_get_nbi(ctx_of(run), to, dest_of(run), step->bytes, run_to(run, step->to)));
+	else
+		run_must(run, shmd_get_strided_nbi(ctx_of(run), to, dest_of(run), &stride, run_to(run, step->to)));
 }
 
 static void get(struct run *run)
 {
 	const struct step *step = run_step(run);
-	uint32_t n = step->n ? step->n : 1;
-	size_t near_stride = step->n ? step->near_stride : step->bytes;
-	uint8_t *to = step->near_alloc == PRIVATE ? run_keep(run, false, n * (uint32_t)near_stride + step->bytes)->bytes
-						  : run_at(run, step->near_alloc, step->near_at);
 	struct shmd_stride stride = stride_of(step, true);
+	uint8_t *to = room_of(run);
 
 	if (step->kind == STEP_GET)
 		run_must(run, shmd_get(ctx_of(run), to, dest_of(run), step->bytes, run_to(run, step->to)));
 	else
 		run_must(run, shmd_get_strided(ctx_of(run), to, dest_of(run), &stride, run_to(run, step->to)));
-	for (uint32_t i = 0; i < n; i++)
-		run_compare(run, run->at, to + i * near_stride, run->program->wanted + step->want_at + (size_t)i * step->bytes, step->bytes);
+	run_compare_blocks(run, run->at, to);
 }
 
 static void get_word(struct run *run)
@@ -235,7 +260,11 @@ void execute_access(struct run *run)
 	case STEP_P:
 		run_must(run, shmd_p(ctx_of(run), dest_of(run), step->value, step->bytes, run_to(run, step->to)));
 		break;
+	case STEP_GET_BATCH:
+		get_batch(run);
+		break;
 	case STEP_GET_NBI:
+	case STEP_GET_STRIDED_NBI:
 		get_nbi(run);
 		break;
 	case STEP_GET:

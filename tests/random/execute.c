@@ -39,6 +39,16 @@ void run_compare(const struct run *run, uint32_t step, const uint8_t *found, con
 			run_fail(run, "byte %u of %u is 0x%02x, not 0x%02x, by step %u", i, bytes, found[i], wanted[i], step);
 }
 
+void run_compare_blocks(const struct run *run, uint32_t at, const uint8_t *found)
+{
+	const struct step *step = &run->program->steps[at];
+	uint32_t n = step->n ? step->n : 1;
+
+	for (uint32_t i = 0; i < n; i++)
+		run_compare(run, at, found + (size_t)i * step->near_stride, run->program->wanted + step->want_at + (size_t)i * step->bytes,
+			    step->bytes);
+}
+
 const struct step *run_step(const struct run *run)
 {
 	return &run->program->steps[run->at];
@@ -89,7 +99,7 @@ void run_settle(struct run *run, int world, int ctx)
 			continue;
 		}
 		if (pending->is_get)
-			run_compare(run, pending->step, pending->bytes, run->program->wanted + step->want_at, step->bytes);
+			run_compare_blocks(run, pending->step, pending->bytes);
 		*at = pending->next;
 		free(pending);
 	}

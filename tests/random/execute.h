@@ -39,6 +39,8 @@ void run_fail(const struct run *run, const char *fmt, ...) __attribute__((noretu
 void run_must(const struct run *run, int r);
 void run_want(const struct run *run, int r, int wanted);
 void run_compare(const struct run *run, uint32_t step, const uint8_t *found, const uint8_t *wanted, uint32_t bytes);
+/* The bytes or blocks that a get has brought. */
+void run_compare_blocks(const struct run *run, uint32_t at, const uint8_t *found);
 const struct step *run_step(const struct run *run);
 struct run_world *run_world(struct run *run);
 /* The caller's copy of a byte that the model knows. */

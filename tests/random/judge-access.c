@@ -16,7 +16,7 @@ static uint8_t *far_bytes(const struct model *model, const struct step *step, in
 /* The PE of a block. */
 static int target(const struct step *step, uint32_t i)
 {
-	return step->kind == STEP_BATCH && i % 2 ? step->to2 : step->to;
+	return is_batch(step->kind) && i % 2 ? step->to2 : step->to;
 }
 
 /* ---- the caller's side ------------------------------------------------------------------------------------------------------ */
@@ -66,11 +66,6 @@ static bool far_add(const struct model *model, const struct step *step, struct a
 	return true;
 }
 
-static bool is_nbi(enum step_kind kind)
-{
-	return kind == STEP_PUT_NBI || kind == STEP_BATCH || kind == STEP_PUT_SIGNAL_NBI;
-}
-
 static void put_effect(struct model *model, const struct step *step)
 {
 	uint32_t n = step->n ? step->n : 1;
@@ -112,7 +107,7 @@ static void want_bytes(struct program *program, const uint8_t *from, uint32_t by
 
 static bool get(struct model *model, struct step *step)
 {
-	bool is_done = step->kind != STEP_GET_NBI;
+	bool is_done = !is_nbi(step->kind);
 	struct accesses accesses = {.n = 0};
 	uint32_t n = step->n ? step->n : 1;
 
@@ -121,7 +116,7 @@ static bool get(struct model *model, struct step *step)
 		return false;
 	step->want_at = model->program->n_wanted;
 	for (uint32_t i = 0; i < n; i++)
-		want_bytes(model->program, far_bytes(model, step, step->to, step->at + i * step->stride), step->bytes);
+		want_bytes(model->program, far_bytes(model, step, target(step, i), step->at + i * step->stride), step->bytes);
 	for (uint32_t i = 0; i < n && step->near_alloc != PRIVATE; i++)
 		memcpy(model_at(model, step->world, step->near_alloc, step->pe, step->near_at + i * step->near_stride),
 		       model->program->wanted + step->want_at + (size_t)i * step->bytes, step->bytes);
@@ -344,6 +339,8 @@ bool judge_access(struct model *model, struct step *step)
 	case STEP_GET:
 	case STEP_GET_NBI:
 	case STEP_GET_STRIDED:
+	case STEP_GET_STRIDED_NBI:
+	case STEP_GET_BATCH:
 		return step->alloc && get(model, step);
 	case STEP_G:
 		return word(model, step, ACCESS_READ);

@@ -191,7 +191,7 @@ bool judge(struct model *model, struct step *step)
 	if (!is_access(step->kind) && !is_wait(step->kind))
 		return judge_collective(model, step);
 	if (!has_way(model, step, step->pe) || (is_access(step->kind) && !has_way(model, step, step->to)) ||
-	    (step->kind == STEP_BATCH && !has_way(model, step, step->to2)))
+	    (is_batch(step->kind) && !has_way(model, step, step->to2)))
 		return false;
 	order_tick(&model->order, step->pe);
 	return is_wait(step->kind) ? judge_wait(model, step) : judge_access(model, step);

@@ -39,7 +39,7 @@ MUTANTS = [
     ('strided-copy-leaves-out-the-last-block', PE + 'strided.h',
      'for (i = 0; i < stride->n; i++)\n\t\tshmdi_copy(', 'for (i = 0; i + 1 < stride->n; i++)\n\t\tshmdi_copy(', 'mapped'),
     ('strided-queue-swaps-the-strides', PE + 'strided.h', 'local += near_stride;', 'local += far_stride;', 'rc'),
-    ('strided-put-does-not-wait', PE + 'strided.h', 'if (!rc)\n\t\trc = shmd_dev_qp_quiet_as(way.qp', 'if (!rc && is_get)\n\t\trc = shmd_dev_qp_quiet_as(way.qp',
+    ('strided-put-does-not-wait', PE + 'strided.h', 'else if (!rc)\n\t\trc = shmd_dev_qp_quiet_as(way.qp', 'else if (!rc && is_get)\n\t\trc = shmd_dev_qp_quiet_as(way.qp',
      'slow_rc'),
     ('key-of-the-first-pe', PE + 'way.h', 'keys[chunk * SHMDI_FIXED(world->n_pes) + at->pe]', 'keys[chunk * SHMDI_FIXED(world->n_pes)]', 'rc'),
     ('key-of-the-chunk-before', PE + 'way.h', 'uint32_t chunk = index[offset >> SHMDI_FIXED(heap->log2_granule)];',

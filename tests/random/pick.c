@@ -126,7 +126,8 @@ static const uint8_t weights[N_STEP_KINDS] = {
 	[STEP_MALLOC_DIFFERS] = 1, [STEP_SPLIT_COLOR] = 3, [STEP_SPLIT_STRIDED] = 3, [STEP_SPLIT_2D] = 2, [STEP_TEAM_END] = 3,
 	[STEP_CTX] = 8, [STEP_CTX_END] = 3, [STEP_SYNC] = 8, [STEP_BARRIER] = 10, [STEP_FENCE] = 8, [STEP_FENCE_PE] = 4,
 	[STEP_QUIET] = 8, [STEP_QUIET_PE] = 5, [STEP_PUT] = 30, [STEP_PUT_NBI] = 20, [STEP_PUT_DIRECT] = 4, [STEP_P] = 20,
-	[STEP_PUT_STRIDED] = 10, [STEP_BATCH] = 8, [STEP_GET] = 20, [STEP_GET_NBI] = 10, [STEP_G] = 15, [STEP_GET_STRIDED] = 8,
+	[STEP_PUT_STRIDED] = 10, [STEP_PUT_STRIDED_NBI] = 8, [STEP_BATCH] = 8, [STEP_GET] = 20, [STEP_GET_NBI] = 10, [STEP_G] = 15, [STEP_GET_STRIDED] = 8,
+	[STEP_GET_STRIDED_NBI] = 6, [STEP_GET_BATCH] = 6,
 	[STEP_STORE] = 8, [STEP_CHECK] = 15, [STEP_ATOMIC] = 30, [STEP_ATOMIC_FETCH] = 30, [STEP_PUT_SIGNAL] = 15,
 	[STEP_PUT_SIGNAL_NBI] = 10, [STEP_FLAG] = 15, [STEP_WAIT] = 8, [STEP_WAIT_ALL] = 4, [STEP_WAIT_ANY] = 4, [STEP_WAIT_SOME] = 4,
 	[STEP_TEST] = 6, [STEP_LOCKED_ADD] = 6, [STEP_WRONG] = 3, [STEP_TEAM_CHECK] = 3,
@@ -214,7 +215,7 @@ void pick_access(struct maker *maker, struct step *step)
 	pick_place(maker, step, maker->program->cap);
 	step->compare = draw(maker, UINT32_MAX);
 	step->value = draw(maker, UINT32_MAX);
-	if (step->kind == STEP_PUT_STRIDED || step->kind == STEP_GET_STRIDED || step->kind == STEP_BATCH)
+	if (has_blocks(step->kind))
 		pick_blocks(maker, step);
 	else if (step->kind == STEP_P || step->kind == STEP_G)
 		pick_word(maker, step, 1);

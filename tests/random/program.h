@@ -36,8 +36,8 @@ enum step_kind {
 	STEP_MALLOC, STEP_CALLOC, STEP_ALIGN, STEP_REALLOC, STEP_FREE, STEP_MALLOC_FAILS, STEP_MALLOC_DIFFERS,
 	STEP_SPLIT_COLOR, STEP_SPLIT_STRIDED, STEP_SPLIT_2D, STEP_TEAM_END, STEP_CTX, STEP_CTX_END,
 	STEP_SYNC, STEP_BARRIER, STEP_FENCE, STEP_FENCE_PE, STEP_QUIET, STEP_QUIET_PE,
-	STEP_PUT, STEP_PUT_NBI, STEP_PUT_DIRECT, STEP_P, STEP_PUT_STRIDED, STEP_BATCH,
-	STEP_GET, STEP_GET_NBI, STEP_G, STEP_GET_STRIDED, STEP_STORE, STEP_CHECK,
+	STEP_PUT, STEP_PUT_NBI, STEP_PUT_DIRECT, STEP_P, STEP_PUT_STRIDED, STEP_PUT_STRIDED_NBI, STEP_BATCH,
+	STEP_GET, STEP_GET_NBI, STEP_G, STEP_GET_STRIDED, STEP_GET_STRIDED_NBI, STEP_GET_BATCH, STEP_STORE, STEP_CHECK,
 	STEP_ATOMIC, STEP_ATOMIC_FETCH, STEP_PUT_SIGNAL, STEP_PUT_SIGNAL_NBI, STEP_FLAG,
 	STEP_WAIT, STEP_WAIT_ALL, STEP_WAIT_ANY, STEP_WAIT_SOME, STEP_TEST, STEP_LOCKED_ADD,
 	STEP_WRONG, STEP_TEAM_CHECK, STEP_PAUSE,
@@ -45,10 +45,29 @@ enum step_kind {
 };
 extern const char *const step_names[N_STEP_KINDS];
 
+/* Items that go to two PEs in turn. */
+static inline bool is_batch(enum step_kind kind)
+{
+	return kind == STEP_BATCH || kind == STEP_GET_BATCH;
+}
+
+static inline bool has_blocks(enum step_kind kind)
+{
+	return kind == STEP_PUT_STRIDED || kind == STEP_PUT_STRIDED_NBI || kind == STEP_GET_STRIDED || kind == STEP_GET_STRIDED_NBI ||
+	       is_batch(kind);
+}
+
+/* The buffers belong to it until a quiet. */
+static inline bool is_nbi(enum step_kind kind)
+{
+	return kind == STEP_PUT_NBI || kind == STEP_PUT_STRIDED_NBI || kind == STEP_PUT_SIGNAL_NBI || kind == STEP_GET_NBI ||
+	       kind == STEP_GET_STRIDED_NBI || is_batch(kind);
+}
+
 struct step {
 	enum step_kind kind;
 	int world, pe, ctx, team; /* pe: by the number of its process, in both worlds */
-	int to, to2; /* the other PE; of a batch, that of each second put */
+	int to, to2; /* the other PE; of a batch, that of each second item */
 	int alloc, near_alloc;
 	uint32_t at, near_at, bytes; /* in the bytes that the model knows; bytes is also the size of a word */
 	uint32_t n, stride, near_stride; /* n: blocks, words, or how often an atomic is made */

@@ -112,6 +112,20 @@ static int host_get_strided(void *ctx, void *dest, const void *source, const str
 	return shmd_get_strided(ctx, dest, source, &blocks, (int)pe);
 }
 
+static int host_put_strided_nbi(void *ctx, void *dest, const void *source, const struct shmd_dev_stride *stride, uint32_t pe)
+{
+	struct shmd_stride blocks = host_stride(stride);
+
+	return shmd_put_strided_nbi(ctx, dest, source, &blocks, (int)pe);
+}
+
+static int host_get_strided_nbi(void *ctx, void *dest, const void *source, const struct shmd_dev_stride *stride, uint32_t pe)
+{
+	struct shmd_stride blocks = host_stride(stride);
+
+	return shmd_get_strided_nbi(ctx, dest, source, &blocks, (int)pe);
+}
+
 #define MAX_ITEMS 512u
 
 static int host_put_batch_nbi(void *ctx, const struct shmd_dev_put_item *items, uint64_t n)
@@ -124,6 +138,18 @@ static int host_put_batch_nbi(void *ctx, const struct shmd_dev_put_item *items, 
 		same[i] = (struct shmd_put_item){
 			.dest = items[i].dest, .source = items[i].source, .bytes = items[i].bytes, .pe = (int)items[i].pe};
 	return shmd_put_batch_nbi(ctx, same, n);
+}
+
+static int host_get_batch_nbi(void *ctx, const struct shmd_dev_get_item *items, uint64_t n)
+{
+	struct shmd_get_item same[MAX_ITEMS];
+
+	if (n > MAX_ITEMS)
+		return -1;
+	for (uint64_t i = 0; i < n; i++)
+		same[i] = (struct shmd_get_item){
+			.dest = items[i].dest, .source = items[i].source, .bytes = items[i].bytes, .pe = (int)items[i].pe};
+	return shmd_get_batch_nbi(ctx, same, n);
 }
 
 static int host_put_signal(void *ctx, const struct shmd_dev_put_item *put, struct shmd_dev_pe_signal signal)
@@ -221,7 +247,10 @@ const struct pe_calls pe_calls_host = {
 	.get_nbi = host_get_nbi,
 	.put_strided = host_put_strided,
 	.get_strided = host_get_strided,
+	.put_strided_nbi = host_put_strided_nbi,
+	.get_strided_nbi = host_get_strided_nbi,
 	.put_batch_nbi = host_put_batch_nbi,
+	.get_batch_nbi = host_get_batch_nbi,
 	.p = host_p,
 	.g = host_g,
 	.put_signal = host_put_signal,

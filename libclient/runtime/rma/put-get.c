@@ -12,11 +12,13 @@ _Static_assert(SHMD_ATOMIC_FETCH == (int)SHMD_DEV_AMO_FETCH && SHMD_ATOMIC_ADD =
 		       SHMD_ATOMIC_COMPARE_SWAP == (int)SHMD_DEV_AMO_COMPARE_SWAP &&
 		       SHMD_ATOMIC_ADD_FLOAT == (int)SHMD_DEV_AMO_ADD_FLOAT,
 	       "the same numbers");
-_Static_assert(sizeof(struct shmd_put_item) == sizeof(struct shmd_dev_put_item) &&
-		       offsetof(struct shmd_put_item, source) == offsetof(struct shmd_dev_put_item, source) &&
-		       offsetof(struct shmd_put_item, bytes) == offsetof(struct shmd_dev_put_item, bytes) &&
-		       offsetof(struct shmd_put_item, pe) == offsetof(struct shmd_dev_put_item, pe),
-	       "one layout");
+#define SAME_ITEM(host, dev) \
+	_Static_assert(sizeof(struct host) == sizeof(struct dev) && offsetof(struct host, source) == offsetof(struct dev, source) && \
+			       offsetof(struct host, bytes) == offsetof(struct dev, bytes) && \
+			       offsetof(struct host, pe) == offsetof(struct dev, pe), \
+		       "one layout")
+SAME_ITEM(shmd_put_item, shmd_dev_put_item);
+SAME_ITEM(shmd_get_item, shmd_dev_get_item);
 
 int shmd_put(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, int pe)
 {
@@ -85,6 +87,17 @@ int shmd_put_strided(struct shmd_ctx *ctx, void *dest, const void *source, const
 	return rma_result(ctx, shmd_dev_put_strided(&ctx->dev, dest, source, &dev, (uint32_t)pe), "put of blocks", pe);
 }
 
+int shmd_put_strided_nbi(struct shmd_ctx *ctx, void *dest, const void *source, const struct shmd_stride *stride, int pe)
+{
+	struct shmd_dev_stride dev;
+	int r = rma_check(ctx);
+
+	if (r)
+		return r;
+	dev = dev_stride(stride);
+	return rma_result(ctx, shmd_dev_put_strided_nbi(&ctx->dev, dest, source, &dev, (uint32_t)pe), "put of blocks", pe);
+}
+
 int shmd_get_strided(struct shmd_ctx *ctx, void *dest, const void *source, const struct shmd_stride *stride, int pe)
 {
 	struct shmd_dev_stride dev;
@@ -96,11 +109,29 @@ int shmd_get_strided(struct shmd_ctx *ctx, void *dest, const void *source, const
 	return rma_result(ctx, shmd_dev_get_strided(&ctx->dev, dest, source, &dev, (uint32_t)pe), "get of blocks", pe);
 }
 
+int shmd_get_strided_nbi(struct shmd_ctx *ctx, void *dest, const void *source, const struct shmd_stride *stride, int pe)
+{
+	struct shmd_dev_stride dev;
+	int r = rma_check(ctx);
+
+	if (r)
+		return r;
+	dev = dev_stride(stride);
+	return rma_result(ctx, shmd_dev_get_strided_nbi(&ctx->dev, dest, source, &dev, (uint32_t)pe), "get of blocks", pe);
+}
+
 int shmd_put_batch_nbi(struct shmd_ctx *ctx, const struct shmd_put_item *items, size_t n)
 {
 	int r = rma_check(ctx);
 
 	return r ? r : rma_result(ctx, shmd_dev_put_batch_nbi(&ctx->dev, (const struct shmd_dev_put_item *)items, n), "batch of puts", RMA_NO_PE);
+}
+
+int shmd_get_batch_nbi(struct shmd_ctx *ctx, const struct shmd_get_item *items, size_t n)
+{
+	int r = rma_check(ctx);
+
+	return r ? r : rma_result(ctx, shmd_dev_get_batch_nbi(&ctx->dev, (const struct shmd_dev_get_item *)items, n), "batch of gets", RMA_NO_PE);
 }
 
 /* ---- signals and atomics */
