@@ -173,12 +173,13 @@ const struct args_command ctl_commands[] = {
 	 "stands for what cannot be read. The exit status is 1 if any check fails. No\n"
 	 "daemon has to run; root sees more.\n",
 	 OPTION_BIT(OPTION_CONFIG) | OPTION_BIT(OPTION_ROOT), 0, {NULL}, ctl_doctor, true},
-	{"info", "[--all]", "show the settings of the runtime and their sources",
+	{"info", "[--all]", "show the runtime: build, settings and sources, own paths",
 	 "Shows the options with which the library was built, and the settings of the\n"
 	 "runtime that differ from their defaults, each with the environment variable that\n"
 	 "gives it; with --all, every setting with its text. A value that is not allowed,\n"
 	 "with which no world opens, makes the exit status 1. shmd-settings(7) explains\n"
-	 "the settings. No daemon has to run.\n",
+	 "the settings. If a daemon runs, the paths of this user's PEs in worlds follow,\n"
+	 "each with its reason; list paths shows those of all users. No daemon has to run.\n",
 	 OPTION_BIT(OPTION_ALL) | OPTION_BIT(OPTION_WIDE), 0, {NULL}, ctl_info, true},
 	{"run", "-n N [OPTION...] [--] PROG [ARG...]", "start N processes of a program, and end them together",
 	 "Starts N processes (PEs) of PROG on this node, and serves them PMI-1. Each line\n"

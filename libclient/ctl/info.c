@@ -1,14 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shmemctl info: how the library was built, and the settings of the runtime as this environment gives them, each with its source.
+ * shmemctl info: how the library was built, the settings of the runtime as this environment gives them, each with its source, and the
+ * paths in running worlds of this user.
  *
- * Asks no daemon. A value that the runtime refuses makes the exit status 1.
+ * The paths come from the daemon; the rest needs none, so a daemon that does not answer is a sentence and no failure. A value that the
+ * runtime refuses makes the exit status 1.
  */
+#include <errno.h>
 #include <string.h>
 
 #include <shmd-info.h>
 
 #include "libclient/ctl/ctl.h"
+
+/* To the daemon; NULL with the library's sentence. */
+static struct shmd_client *connect_to(const struct ctl *ctl)
+{
+	struct shmd_client_attr attr = {.role = SHMD_ROLE_CONTROL, .socket_path = ctl->args->values[OPTION_SOCKET]};
+	struct shmd_client *client = NULL;
+
+	return shmd_client_open(&attr, &client) < 0 ? NULL : client;
+}
 
 /* ---- JSON */
 
@@ -40,6 +52,20 @@ static void json_setting(struct json *json, const struct shmd_setting_info *sett
 	json_end_object(json);
 }
 
+/* An answer that breaks off has what came before. */
+static void json_paths(struct ctl *ctl, struct json *json)
+{
+	struct shmd_client *client = connect_to(ctl);
+	int r = -ENOENT;
+
+	json_begin_array(json, "paths");
+	if (client)
+		r = ctl_json_own_paths(client, json);
+	json_end_array(json);
+	json_string(json, "paths_error", r < 0 ? shmd_error_text() : "");
+	shmd_client_close(client);
+}
+
 /* Programs get all settings. */
 static int print_json(struct ctl *ctl)
 {
@@ -60,6 +86,7 @@ static int print_json(struct ctl *ctl)
 	for (unsigned int i = 0; !shmd_info_warning(i, warning); i++)
 		json_string(&json, NULL, warning);
 	json_end_array(&json);
+	json_paths(ctl, &json);
 	ctl_json_end(&json);
 	return n_errors ? CTL_EXIT_FAILED : 0;
 }
@@ -101,6 +128,16 @@ static void print_settings(struct ctl *ctl)
 	table_deinit(&table);
 }
 
+static void print_paths(struct ctl *ctl)
+{
+	struct shmd_client *client = connect_to(ctl);
+
+	fputc('\n', ctl->out);
+	if (!client || ctl_table_own_paths(ctl, client) < 0)
+		fprintf(ctl->out, "no paths: %s\n", shmd_error_text());
+	shmd_client_close(client);
+}
+
 /* Sentences on stderr, errors last. */
 static int print_troubles(struct ctl *ctl)
 {
@@ -123,5 +160,6 @@ int ctl_info(struct ctl *ctl)
 		return print_json(ctl);
 	print_builds(ctl->out);
 	print_settings(ctl);
+	print_paths(ctl);
 	return print_troubles(ctl);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shmemctl list paths. For people the PEs of a world stand together, in their order; the daemon lists them by session. */
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
+/*
+ * shmemctl list paths, and the paths of one user for info. For people the PEs of a world stand together, in their order; the daemon lists
+ * them by session.
+ */
+#include <unistd.h>
 
 #include "libclient/ctl/ctl.h"
+#include "libclient/ctl/rows.h"
 
 static const char *path_word(enum shmd_pe_path path)
 {
@@ -18,13 +19,9 @@ static const char *path_word(enum shmd_pe_path path)
 static int path_item(void *arg, const struct shmd_path_item *item)
 {
 	struct json *json = arg;
-	char world[17];
 
-	snprintf(world, sizeof(world), "%016" PRIx64, item->world);
 	json_begin_object(json, NULL);
-	json_string(json, "world", world);
-	json_uint(json, "pe", item->pe);
-	json_uint(json, "n_pes", item->n_pes);
+	ctl_json_pe(json, item->world, item->pe, item->n_pes);
 	json_uint(json, "session", item->session);
 	json_uint(json, "first", item->first);
 	json_uint(json, "last", item->last);
@@ -40,49 +37,22 @@ int ctl_json_paths(struct shmd_client *client, struct json *json)
 	return shmd_admin_paths(client, path_item, json);
 }
 
-struct path_rows {
-	struct shmd_path_item *items; /* owned */
-	size_t n, room;
-};
-
 static int add_path(void *arg, const struct shmd_path_item *item)
 {
-	struct path_rows *rows = arg;
-
-	if (rows->n == rows->room) {
-		size_t room = rows->room ? 2 * rows->room : 64;
-		struct shmd_path_item *more = reallocarray(rows->items, room, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		rows->items = more;
-		rows->room = room;
-	}
-	rows->items[rows->n++] = *item;
-	return 0;
-}
-
-static int by_number(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
+	return ctl_rows_add(arg, item);
 }
 
 static int by_world(const void *a, const void *b)
 {
 	const struct shmd_path_item *x = a, *y = b;
 
-	if (x->world != y->world)
-		return by_number(x->world, y->world);
-	if (x->pe != y->pe)
-		return by_number(x->pe, y->pe);
-	return x->session != y->session ? by_number(x->session, y->session) : by_number(x->first, y->first);
+	return ctl_order((const uint64_t[]){x->world, x->pe, x->session, x->first},
+			 (const uint64_t[]){y->world, y->pe, y->session, y->first}, 4);
 }
 
 static void path_row(struct table *table, const struct shmd_path_item *item)
 {
-	/* The first digits are enough to tell worlds apart. */
-	table_add(table, "%08" PRIx32, (uint32_t)(item->world >> 32));
-	table_add(table, "%u of %u", item->pe, item->n_pes);
+	ctl_table_pe(table, item->world, item->pe, item->n_pes);
 	if (item->first == item->last)
 		table_add(table, "%u", item->first);
 	else
@@ -92,21 +62,90 @@ static void path_row(struct table *table, const struct shmd_path_item *item)
 	table_add(table, "%s", item->reason[0] ? item->reason : "-");
 }
 
-int ctl_table_paths(struct ctl *ctl)
+static void print_rows(struct ctl *ctl, struct ctl_rows *rows, const char *empty)
 {
 	static const char *const heads[] = {"WORLD", ">PE", ">TO", "PATH", "NIC", "~REASON", NULL};
-	struct path_rows rows = {0};
 	struct table table;
-	int r = shmd_admin_paths(ctl->client, add_path, &rows);
 
-	if (!r && rows.n)
-		qsort(rows.items, rows.n, sizeof(*rows.items), by_world);
+	ctl_rows_sort(rows, by_world);
 	table_init(&table, heads, ctl->has_color, ctl->max_width);
-	for (size_t i = 0; !r && i < rows.n; i++)
-		path_row(&table, &rows.items[i]);
-	if (!r)
-		table_print(&table, "no paths", ctl->out);
+	for (size_t i = 0; i < rows->n; i++)
+		path_row(&table, ctl_rows_at(rows, i));
+	table_print(&table, empty, ctl->out);
 	table_deinit(&table);
-	free(rows.items);
+}
+
+int ctl_table_paths(struct ctl *ctl)
+{
+	struct ctl_rows rows;
+	int r;
+
+	ctl_rows_init(&rows, sizeof(struct shmd_path_item));
+	r = shmd_admin_paths(ctl->client, add_path, &rows);
+	if (!r)
+		print_rows(ctl, &rows, "no paths");
+	ctl_rows_deinit(&rows);
+	return r;
+}
+
+/* ---- of one user */
+
+struct own_paths {
+	uid_t uid;
+	struct ctl_rows sessions; /* of the user's PEs: uint64_t */
+	struct ctl_rows paths; /* struct shmd_path_item */
+};
+
+static int add_session(void *arg, const struct shmd_pe_item *item)
+{
+	struct own_paths *own = arg;
+
+	return item->uid == own->uid ? ctl_rows_add(&own->sessions, &item->session) : 0;
+}
+
+static int add_own_path(void *arg, const struct shmd_path_item *item)
+{
+	struct own_paths *own = arg;
+	bool is_own = false;
+
+	for (size_t i = 0; !is_own && i < own->sessions.n; i++)
+		is_own = *(const uint64_t *)ctl_rows_at(&own->sessions, i) == item->session;
+	return is_own ? ctl_rows_add(&own->paths, item) : 0;
+}
+
+static int collect_own(struct shmd_client *client, struct own_paths *own)
+{
+	int r;
+
+	own->uid = geteuid();
+	ctl_rows_init(&own->sessions, sizeof(uint64_t));
+	ctl_rows_init(&own->paths, sizeof(struct shmd_path_item));
+	r = shmd_admin_pes(client, add_session, own);
+	if (!r)
+		r = shmd_admin_paths(client, add_own_path, own);
+	ctl_rows_deinit(&own->sessions);
+	return r;
+}
+
+int ctl_table_own_paths(struct ctl *ctl, struct shmd_client *client)
+{
+	struct own_paths own;
+	int r = collect_own(client, &own);
+
+	if (!r)
+		print_rows(ctl, &own.paths, "no paths: this user runs no world with several PEs");
+	ctl_rows_deinit(&own.paths);
+	return r;
+}
+
+int ctl_json_own_paths(struct shmd_client *client, struct json *json)
+{
+	struct own_paths own;
+	int r = collect_own(client, &own);
+
+	ctl_rows_sort(&own.paths, by_world);
+	for (size_t i = 0; !r && i < own.paths.n; i++)
+		path_item(json, ctl_rows_at(&own.paths, i));
+	ctl_rows_deinit(&own.paths);
 	return r;
 }

@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shmemctl list pes. For people the PEs of a world stand together, in their order; the daemon lists them by session. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "libclient/ctl/ctl.h"
+#include "libclient/ctl/rows.h"
 
 static int pe_item(void *arg, const struct shmd_pe_item *item)
 {
 	struct json *json = arg;
-	char world[17];
 
-	snprintf(world, sizeof(world), "%016" PRIx64, item->world);
 	json_begin_object(json, NULL);
-	json_string(json, "world", world);
-	json_uint(json, "pe", item->pe);
-	json_uint(json, "n_pes", item->n_pes);
+	ctl_json_pe(json, item->world, item->pe, item->n_pes);
 	json_uint(json, "node", item->node);
 	json_uint(json, "node_pe", item->node_pe);
 	json_uint(json, "session", item->session);
@@ -39,37 +34,16 @@ int ctl_json_pes(struct shmd_client *client, struct json *json)
 	return shmd_admin_pes(client, pe_item, json);
 }
 
-struct pe_rows {
-	struct shmd_pe_item *items; /* owned */
-	size_t n, room;
-};
-
 static int add_pe(void *arg, const struct shmd_pe_item *item)
 {
-	struct pe_rows *rows = arg;
-
-	if (rows->n == rows->room) {
-		size_t room = rows->room ? 2 * rows->room : 64;
-		struct shmd_pe_item *more = reallocarray(rows->items, room, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		rows->items = more;
-		rows->room = room;
-	}
-	rows->items[rows->n++] = *item;
-	return 0;
+	return ctl_rows_add(arg, item);
 }
 
 static int by_world(const void *a, const void *b)
 {
 	const struct shmd_pe_item *x = a, *y = b;
 
-	if (x->world != y->world)
-		return x->world < y->world ? -1 : 1;
-	if (x->pe != y->pe)
-		return x->pe < y->pe ? -1 : 1;
-	return x->session < y->session ? -1 : x->session > y->session;
+	return ctl_order((const uint64_t[]){x->world, x->pe, x->session}, (const uint64_t[]){y->world, y->pe, y->session}, 3);
 }
 
 /* "2 mapped, 1 RC" */
@@ -92,9 +66,7 @@ static void pe_row(struct table *table, const struct shmd_pe_item *item)
 {
 	char buf[UNITS_BYTES];
 
-	/* The first digits are enough to tell worlds apart. */
-	table_add(table, "%08" PRIx32, (uint32_t)(item->world >> 32));
-	table_add(table, "%u of %u", item->pe, item->n_pes);
+	ctl_table_pe(table, item->world, item->pe, item->n_pes);
 	table_add(table, "%u", item->node);
 	table_add(table, "%" PRIu64, item->session);
 	table_add(table, "%u", item->uid);
@@ -111,18 +83,19 @@ int ctl_table_pes(struct ctl *ctl)
 {
 	static const char *const heads[] = {"WORLD", ">PE", ">3NODE", ">SESSION", ">2UID", ">PID", "COMMAND", "~1GPUS", "~NICS",
 					    ">HEAP", "PATHS", "~REASON", NULL};
-	struct pe_rows rows = {0};
+	struct ctl_rows rows;
 	struct table table;
-	int r = shmd_admin_pes(ctl->client, add_pe, &rows);
+	int r;
 
-	if (!r && rows.n)
-		qsort(rows.items, rows.n, sizeof(*rows.items), by_world);
+	ctl_rows_init(&rows, sizeof(struct shmd_pe_item));
+	r = shmd_admin_pes(ctl->client, add_pe, &rows);
+	ctl_rows_sort(&rows, by_world);
 	table_init(&table, heads, ctl->has_color, ctl->max_width);
 	for (size_t i = 0; !r && i < rows.n; i++)
-		pe_row(&table, &rows.items[i]);
+		pe_row(&table, ctl_rows_at(&rows, i));
 	if (!r)
 		table_print(&table, "no PEs", ctl->out);
 	table_deinit(&table);
-	free(rows.items);
+	ctl_rows_deinit(&rows);
 	return r;
 }

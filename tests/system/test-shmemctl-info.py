@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """shmemctl info: text, JSON and exit status for environments; the page shmd-settings(7) has every setting.
 
-test-shmemctl-info.py SHMEMCTL PAGE. Without a daemon.
+test-shmemctl-info.py SHMEMCTL PAGE. Without a daemon; test-shmemctl has the paths that one adds.
 """
 import json
 import re
@@ -11,7 +11,7 @@ import sys
 
 
 def run(shmemctl, *words, **variables):
-    return subprocess.run([shmemctl, 'info', *words], capture_output=True, text=True, timeout=60, check=False, env=variables)
+    return subprocess.run([shmemctl, '--socket', '/nonexistent/sock', 'info', *words], capture_output=True, text=True, timeout=60, check=False, env=variables)
 
 
 def rows(text):

@@ -218,6 +218,35 @@ TEST(lists_are_empty_then_show_what_is_there)
 	lab_side_close(&side);
 	fixture_daemon_stop(&daemon);
 }
+
+TEST(info_shows_the_paths_in_worlds_of_this_user_if_a_daemon_runs)
+{
+	const struct shmd_pe_run runs[] = {{.path = SHMD_PE_PATH_MAPPED, .reason = "same node"},
+					   {.first = 2, .last = 3, .path = SHMD_PE_PATH_DC, .nic = "soft0", .reason = "another user"}};
+	const struct shmd_pe_report report = {.world = 0x1234567890abcdef, .pe = 1, .n_pes = 4, .n_mapped = 1, .n_dc = 2, .runs = runs, .n_runs = 2};
+	struct shmd_queues_attr attr = {.n_qps = 2};
+	struct fixture_daemon daemon;
+	struct lab_side side;
+
+	ASSERT_EQ(CTL("info", "--socket", "/nonexistent/sock"), 0);
+	ASSERT_HAS("\nno paths: shmemd is not running: there is no socket /nonexistent/sock; ");
+	ASSERT_EQ(CTL("info", "--json", "--socket", "/nonexistent/sock"), 0);
+	ASSERT_HAS("\"paths\":[],\"paths_error\":\"shmemd is not running: there is no socket /nonexistent/sock; ");
+	fixture_daemon_start(&daemon, NULL);
+	setenv("SHMEMD_SOCKET", daemon.socket, 1);
+	ASSERT_EQ(CTL("info"), 0);
+	ASSERT_HAS("\nno paths: this user runs no world with several PEs\n");
+	lab_side_open(&side, &daemon, &attr);
+	ASSERT_OK(shmd_pe_report(side.client, &report));
+	ASSERT_EQ(CTL("info"), 0);
+	ASSERT_HAS("version ", "\nWORLD         PE   TO  PATH    NIC    REASON\n12345678  1 of 4    0  mapped  -      same node\n"
+			       "12345678  1 of 4  2-3  DC      soft0  another user\n");
+	ASSERT_EQ(CTL("info", "--json"), 0);
+	ASSERT_HAS("\"first\":2,\"last\":3,\"path\":\"DC\",\"nic\":\"soft0\",\"reason\":\"another user\"}],\"paths_error\":\"\"}\n");
+	lab_side_close(&side);
+	fixture_daemon_stop(&daemon);
+}
+
 /* In columns of a terminal. */
 static size_t widest(void)
 {

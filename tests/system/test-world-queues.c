@@ -223,7 +223,7 @@ static void check_path(const struct shmd_path_item *item, bool is_mapped, bool i
 	ASSERT(is_mapped || item->nic[0]);
 	/* Atomics on mapped memory go by a NIC that has its own. */
 	ASSERT(!is_mapped || !item->nic[0] || world_lab_is_connectx());
-	ASSERT_STREQ(item->reason, is_mapped ? "" : "a setting forbids mapped memory");
+	ASSERT_STREQ(item->reason, is_mapped ? "same node" : "a setting forbids mapped memory");
 }
 
 static void list_pes(const struct world_lab *lab, struct listed *ret)

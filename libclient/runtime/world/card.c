@@ -120,8 +120,10 @@ enum shmd_path cards_path(const struct world_card *a, const struct world_card *b
 	reason[0] = '\0';
 	if (is_self)
 		return SHMD_PATH_SELF;
-	if (is_near && (both & SHMD_ALLOW_MAPPED))
+	if (is_near && (both & SHMD_ALLOW_MAPPED)) {
+		snprintf(reason, bytes, "same node");
 		return SHMD_PATH_MAPPED;
+	}
 	snprintf(reason, bytes, "%s", is_near ? "a setting forbids mapped memory" : "it has another node, user or daemon");
 	if (both & SHMD_ALLOW_QUEUE)
 		return SHMD_PATH_QUEUE;

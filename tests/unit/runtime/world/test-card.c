@@ -88,7 +88,7 @@ TEST(paths_are_the_best_that_both_allow)
 
 	ASSERT_EQ(cards_path(&a, &b, true, reason, sizeof(reason)), SHMD_PATH_SELF);
 	ASSERT_EQ(cards_path(&a, &b, false, reason, sizeof(reason)), SHMD_PATH_MAPPED);
-	ASSERT_STREQ(reason, "");
+	ASSERT_STREQ(reason, "same node");
 	b.allow = SHMD_ALLOW_QUEUE;
 	ASSERT_EQ(cards_path(&a, &b, false, reason, sizeof(reason)), SHMD_PATH_QUEUE);
 	ASSERT_EQ(cards_path(&b, &a, false, reason, sizeof(reason)), SHMD_PATH_QUEUE);
