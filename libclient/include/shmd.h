@@ -175,7 +175,10 @@ SHMD_EXPORT int shmd_world_hot_peers(struct shmd_world *world, const int *pes, i
 
 /* ---- symmetric memory ---------------------------------------------------------------------------------------------------------- */
 
-/* Hints: bits of `hints` */
+/*
+ * Hints: bits of `hints`. With one of these the memory has cache lines of its own (64 bytes) also if it is less than one, so that what
+ * PEs do to its words does not slow those that use the memory beside it. Memory of a line or more always has. Other bits have no effect.
+ */
 #define SHMD_HINT_ATOMICS 0x1u /* used by atomics of remote PEs */
 #define SHMD_HINT_SIGNALS 0x2u /* used as signal words */
 

@@ -225,7 +225,7 @@ static bool resize_in_place(struct heap *heap, uint32_t slot, const struct heap_
 	struct heap_block *block = &heap->blocks[slot];
 
 	if (block->offset % align ||
-	    !heap_block_resize(heap, slot, heap->attr.zone_bytes + heap_body_bytes(heap, request->size)))
+	    !heap_block_resize(heap, slot, heap->attr.zone_bytes + heap_body_bytes(heap, request->size, align)))
 		return false;
 	heap->stats.n_live--;
 	heap->stats.live_bytes -= block->size;

@@ -27,7 +27,9 @@
 
 #define HEAP_NONE UINT64_MAX /* instead of an offset: no memory, NULL of the public functions */
 #define HEAP_GRAIN UINT64_C(16) /* blocks start and end at its multiples */
-#define HEAP_LINE UINT64_C(64) /* and blocks of this size or more at multiples of it: a cache line has one owner */
+/* And blocks of this size or more, those with such a hint and those that ask for it at multiples of it: a cache line has one owner. */
+#define HEAP_LINE UINT64_C(64)
+#define HEAP_HINTS_OWN_LINES UINT64_C(3) /* SHMD_HINT_ATOMICS, SHMD_HINT_SIGNALS */
 #define HEAP_CHUNK_ALIGN UINT64_C(4096) /* chunks start and end at its multiples */
 #define HEAP_MAX_ALIGN (UINT64_C(64) << 20) /* offset 0 must be mapped at a multiple of it */
 #define HEAP_MAX_CHUNKS SHMD_DEV_HEAP_CHUNKS
@@ -48,9 +50,9 @@ struct heap_attr {
 
 struct heap_request {
 	uint64_t size; /* 0: no memory, HEAP_NONE */
-	/* A power of two up to HEAP_MAX_ALIGN, or 0; raised to HEAP_GRAIN, for HEAP_LINE bytes and more to HEAP_LINE. */
+	/* A power of two up to HEAP_MAX_ALIGN, or 0; raised to HEAP_GRAIN or HEAP_LINE. */
 	uint64_t align;
-	uint64_t hints; /* kept for whoever asks */
+	uint64_t hints; /* HEAP_HINTS_OWN_LINES count */
 	const char *label; /* borrowed as long as the allocation lives, or NULL; need not be equal on all PEs */
 };
 

@@ -35,7 +35,7 @@ int heap_request_check(const struct heap *heap, const struct heap_request *reque
 		return shmd_error_set(-ENOMEM, "%" PRIu64 " bytes are more than the %" PRIu64 " that the heap can ever have",
 				      request->size,
 				      heap->attr.range_bytes);
-	*ret_align = heap_align_of(request->size, request->align);
+	*ret_align = heap_align_of(request);
 	return 0;
 }
 

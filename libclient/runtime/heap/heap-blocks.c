@@ -10,9 +10,10 @@
 /* Holes that are tried one by one before one is taken that is large enough for any alignment. */
 #define TRIES 8u
 
-uint64_t heap_align_of(uint64_t size, uint64_t align)
+uint64_t heap_align_of(const struct heap_request *request)
 {
-	uint64_t least = size >= HEAP_LINE ? HEAP_LINE : HEAP_GRAIN;
+	bool has_lines = request->size >= HEAP_LINE || (request->hints & HEAP_HINTS_OWN_LINES);
+	uint64_t least = has_lines ? HEAP_LINE : HEAP_GRAIN, align = request->align;
 
 	return align > least ? align : least;
 }
@@ -22,10 +23,10 @@ static uint64_t round_up(uint64_t value, uint64_t align)
 	return (value + align - 1) & ~(align - 1);
 }
 
-uint64_t heap_body_bytes(const struct heap *heap, uint64_t size)
+uint64_t heap_body_bytes(const struct heap *heap, uint64_t size, uint64_t align)
 {
 	/* bounded: heap_request_check() */
-	return round_up(size + heap->attr.zone_bytes, size >= HEAP_LINE ? HEAP_LINE : HEAP_GRAIN);
+	return round_up(size + heap->attr.zone_bytes, align >= HEAP_LINE ? HEAP_LINE : HEAP_GRAIN);
 }
 
 struct heap_place heap_place_at(const struct heap *heap, uint64_t start, uint64_t size, uint64_t align)
@@ -35,7 +36,7 @@ struct heap_place heap_place_at(const struct heap *heap, uint64_t start, uint64_
 
 	return (struct heap_place){
 		.start = offset - zone,
-		.bytes = zone + heap_body_bytes(heap, size),
+		.bytes = zone + heap_body_bytes(heap, size, align),
 		.offset = offset,
 	};
 }
@@ -155,7 +156,7 @@ static uint32_t next_hole(const struct heap *heap, uint32_t slot)
  */
 uint32_t heap_hole_find(const struct heap *heap, uint64_t size, uint64_t align, struct heap_place *ret_place)
 {
-	uint64_t least = heap->attr.zone_bytes + heap_body_bytes(heap, size);
+	uint64_t least = heap->attr.zone_bytes + heap_body_bytes(heap, size, align);
 	uint32_t slot = heap_tree_first(heap->nodes, heap->holes, least, 0);
 	uint32_t any;
 

@@ -68,10 +68,9 @@ static inline uint64_t heap_block_end(const struct heap_block *block)
 
 /* The request's alignment and size as blocks have them, checked. -EINVAL, -ENOMEM with a sentence. */
 int heap_request_check(const struct heap *heap, const struct heap_request *request, uint64_t *ret_align);
-/* Alignment of memory of this size whose caller asks for `align`. */
-uint64_t heap_align_of(uint64_t size, uint64_t align);
-/* From the caller's memory to the end of its block, zone included. bounded: size is at most the range */
-uint64_t heap_body_bytes(const struct heap *heap, uint64_t size);
+uint64_t heap_align_of(const struct heap_request *request);
+/* From the caller's memory to the end of its block, zone included; align as heap_align_of() says. bounded: size is at most the range */
+uint64_t heap_body_bytes(const struct heap *heap, uint64_t size, uint64_t align);
 /* The lowest place at or behind `start`. */
 struct heap_place heap_place_at(const struct heap *heap, uint64_t start, uint64_t size, uint64_t align);
 

@@ -29,6 +29,8 @@
 #include "libclient/runtime/world/world.h"
 #include "proto/base/overflow.h"
 
+_Static_assert(HEAP_HINTS_OWN_LINES == (SHMD_HINT_ATOMICS | SHMD_HINT_SIGNALS), "words that many PEs write or wait for");
+
 /* A collective call under way on this PE. */
 struct job {
 	struct shmd_world *world;

@@ -451,6 +451,35 @@ TEST(realloc_moves_with_alignment_and_hints_when_there_is_no_room_and_the_old_pl
 	heap_free(heap);
 }
 
+TEST(words_with_a_hint_have_cache_lines_of_their_own_also_when_they_shrink_or_move)
+{
+	for (uint64_t zone = 0; zone <= 64; zone += 32) {
+		struct heap *heap = heap_of(1, zone, MIB);
+
+		for (uint64_t hints = 0; hints < 8; hints++) {
+			bool is_alone = hints & HEAP_HINTS_OWN_LINES;
+			uint64_t before = get(heap, 8, 0), word, behind, moved;
+
+			ASSERT_OK(heap_malloc(heap, &(struct heap_request){.size = 8, .hints = hints}, &word));
+			behind = get(heap, 8, 0);
+			ASSERT_EQ(info_at(heap, word).size, 8);
+			if (is_alone) {
+				ASSERT_EQ(word % HEAP_LINE, 0);
+				ASSERT_NE(before / HEAP_LINE, word / HEAP_LINE);
+				ASSERT_NE(behind / HEAP_LINE, word / HEAP_LINE);
+			} else if (!zone && !hints) {
+				ASSERT_EQ(behind, word + HEAP_GRAIN);
+			}
+			/* Behind its line is no room, so more than a line moves, and comes back to less than one. */
+			ASSERT_OK(heap_realloc(heap, word, 1000, NULL, &moved));
+			ASSERT_OK(heap_realloc(heap, moved, 8, NULL, &moved));
+			ASSERT_EQ(moved % HEAP_LINE, 0);
+			ASSERT_NE(get(heap, 8, 0) / HEAP_LINE, moved / HEAP_LINE);
+		}
+		heap_free(heap);
+	}
+}
+
 /* Grown to a cache line or more, it must not stay where it shares one. */
 TEST(realloc_from_less_than_a_cache_line_gets_one_of_its_own)
 {
