@@ -4,6 +4,8 @@
 
 Device functions are in headers alone: each that shmd_dev_qp(3), shmd_dev_pe(3) or shmd_dev_coll(3) has in its synopsis has a page that points there.
 check-dev-headers compares those synopses with the headers.
+
+The operations and fields of the plug-in interface are pointers in structs: each has an item in shmd-bootstrap(7).
 """
 import pathlib
 import re
@@ -106,6 +108,19 @@ def documented(folder, problems):
     return names
 
 
+def interface_problems(header, page):
+    """Members of the structs of an interface that the page describes in no item, and items of members that are gone."""
+    header, page = pathlib.Path(header), pathlib.Path(page)
+    text = re.sub(r'/\*.*?\*/', ' ', header.read_text(encoding='utf-8'), flags=re.S)
+    members = set()
+    for body in re.findall(r'struct shmd_bootstrap\w* \{(.*?)\n\};', text, flags=re.S):
+        for line in body.split(';')[:-1]:
+            members.add((re.search(r'\(\*(\w+)\)', line) or re.search(r'(\w+)\s*$', line)).group(1))
+    items = {word for line in re.findall(r'^\.It Va (.*)$', page.read_text(encoding='utf-8'), flags=re.M) for word in re.findall(r'\w+', line)}
+    return compare(f'in {header.name}', members, f'an item of {page.name}', items) + \
+        compare(f'an item of {page.name}', items, f'in {header.name}', members)
+
+
 def compare(what, names, other_what, others):
     return [f'{name}: {what}, but not {other_what}' for name in sorted(names - others)]
 
@@ -124,6 +139,8 @@ def check(root, options):
     problems += compare('declared in a public header', in_headers, 'exported', symbols)
     problems += compare('exported', symbols, f'documented in {options.man}', in_pages)
     problems += compare('documented', in_pages, 'exported', symbols)
+    if options.interface:
+        problems += interface_problems(pathlib.Path(root) / options.interface, pathlib.Path(root) / options.interface_page)
     return problems
 
 
@@ -132,6 +149,8 @@ def add_options(parser):
     parser.add_argument('--map', default='libclient/libshmemclient.map')
     parser.add_argument('--header', action='append', default=None, help='a public header; may be repeated')
     parser.add_argument('--man', default='libclient/man')
+    parser.add_argument('--interface', help='the header of an interface that others implement')
+    parser.add_argument('--interface-page', help='its page')
     parser.add_argument('--cc', default='cc')
 
 
@@ -142,6 +161,8 @@ CLEAN = {
            '/* shmd_n(); */ void shmd_a(void);\nvoid shmd_b(void) __attribute__((cold));\n',
     'man/shmd_a.3': '.Sh NAME\n.Nm shmd_a ,\n.Nm shmd_b\n.Nd two\n.Sh SYNOPSIS\n.Nm shmd_z\n',
     'man/meson.build': "{'shmd_a': ['shmd_b'], 'shmd_dev_qp': ['shmd_dev_qp_put']}",
+    'b.h': 'struct shmd_bootstrap {\n\tint rank; /* x; y */\n};\nstruct shmd_bootstrap_ops {\n\tint (*close)(struct b *b);\n};\n',
+    'man/b.7': '.Sh FIELDS\n.It Va rank\n.It Va close\n',
     'man/shmd_dev_qp.3': '.Sh NAME\n.Nm shmd_dev_qp\n.Nd x\n.Sh SYNOPSIS\n.Fn shmd_dev_qp_put "int x"\n.Sh DESCRIPTION\n',
 }
 
@@ -155,7 +176,8 @@ def with_library(name, changes, says):
         version = [f'-Wl,--version-script={folder}/x.map'] if changes.get('versioned', True) else []
         subprocess.run(['cc', '-shared', '-fPIC', '-w', '-o', f'{folder}/x.so', f'{folder}/x.c', *version], check=True)
         library = (pathlib.Path(folder) / 'x.so').read_bytes()
-    return Planted(name, files, says, {'library': library, 'map': 'x.map', 'header': ['x.h'], 'man': 'man'})
+    return Planted(name, files, says, {'library': library, 'map': 'x.map', 'header': ['x.h'], 'man': 'man', 'interface': 'b.h',
+                                       'interface_page': 'man/b.7'})
 
 
 def check_planted(root, options):
@@ -185,6 +207,9 @@ def planted():
                      'shmd_y: listed in meson.build, but named in no page'),
         with_library('a device function without a page that points there', {'man/meson.build': "{'shmd_a': ['shmd_b']}"},
                      'shmd_dev_qp_put: in the synopsis of shmd_dev_qp.3, but not listed'),
+        with_library('an operation without an item', {'man/b.7': '.It Va rank\n'}, 'close: in b.h, but not an item of b.7'),
+        with_library('an item of an operation that is gone', {'man/b.7': CLEAN['man/b.7'] + '.It Va open , close\n'},
+                     'open: an item of b.7, but not in b.h'),
         with_library('a foreign name', {'x.c': CLEAN['x.c'] + 'void helper(void) {}',
                                         'x.map': 'S { global: shmd_a; shmd_b; helper; local: *; };'},
                      'helper: exported, and is no shmd_*'),
