@@ -39,6 +39,24 @@
 #define HAS_SANITIZER 0
 #endif
 
+#if defined(__SANITIZE_THREAD__)
+#define HAS_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HAS_TSAN 1
+#endif
+#endif
+
+#ifdef HAS_TSAN
+/* Tests and the code under them fork while they have threads, and TSan ends such children by default. TSAN_OPTIONS outranks this. */
+const char *__tsan_default_options(void) __attribute__((visibility("default")));
+
+const char *__tsan_default_options(void)
+{
+	return "die_after_fork=0";
+}
+#endif
+
 /* Weak: a program without a single test has no section, and says so instead of failing to link. */
 extern const struct test_case *const __start_test_cases[] __attribute__((weak));
 extern const struct test_case *const __stop_test_cases[] __attribute__((weak));
