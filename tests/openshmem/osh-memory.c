@@ -47,6 +47,8 @@ static void try_zeroed_and_aligned(void)
 		check_symmetric(aligned, 3);
 		shmem_free(aligned);
 	}
+	/* 9.3.4: otherwise a null pointer. */
+	CHECK(!shmem_align(0, 24) && !shmem_align(3, 24) && !shmem_align(65, 24));
 	shmem_free(zeroed);
 }
 

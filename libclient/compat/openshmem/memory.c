@@ -28,10 +28,13 @@ void *pshmem_calloc(size_t count, size_t size)
 }
 OSH_WEAK(shmem_calloc, pshmem_calloc)
 
+/* An address that is a multiple of alignment, otherwise a null pointer: also where no address can be one. */
 void *pshmem_align(size_t alignment, size_t size)
 {
 	void *ptr = NULL;
 
+	if (!alignment || (alignment & (alignment - 1)))
+		return NULL;
 	return result("shmem_align", shmd_align(osh.world, alignment, size, 0, &ptr), &ptr);
 }
 OSH_WEAK(shmem_align, pshmem_align)
