@@ -11,7 +11,8 @@
  * failure dest is undefined, and PEs that called later may write to it until the team ends. The team has no more collectives on this PE:
  * they return the same status; its syncs go on to work.
  *
- * Scope, time limit and context are as in <shmd/dev/pe.h>. The context reaches all members; its own team does not matter.
+ * Scope, time limit and context are as in <shmd/dev/pe.h>. The context reaches all members; its own team does not matter. A change of
+ * context is as for shmd_dev_team_sync().
  */
 #ifndef SHMD_DEV_COLL_H
 #define SHMD_DEV_COLL_H
