@@ -150,7 +150,7 @@ static void stop_all(struct helper *helper)
 		close(folder);
 }
 
-/* Those that have not stopped are let go by the end of the helper. */
+/* The end of the helper lets go of those that have not stopped. */
 static void release_all(struct helper *helper)
 {
 	for (uint32_t i = 0; i < helper->n_threads; i++)
