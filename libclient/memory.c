@@ -177,6 +177,37 @@ static void restore_range(void *addr, const void *copy, size_t bytes)
 		munmap(at, bytes);
 }
 
+#define PAGES_AT_ONCE 512u
+
+/* How many of up to n pages in a row were never touched: anonymous ones are zeros. Without the file: none. */
+static size_t count_untouched(int pagemap, const char *at, size_t n)
+{
+	static const uint64_t is_there = UINT64_C(3) << 62; /* in memory, or swapped out */
+	uint64_t entries[PAGES_AT_ONCE];
+	size_t first = 0;
+
+	n = n < PAGES_AT_ONCE ? n : PAGES_AT_ONCE;
+	if (pread(pagemap, entries, n * 8, (off_t)((uintptr_t)at / page_bytes() * 8)) != (ssize_t)(n * 8))
+		return 0;
+	while (first < n && !(entries[first] & is_there))
+		first++;
+	return first;
+}
+
+/* Looking at an untouched page would make it real, so large memory that nobody has used yet is not looked at. */
+static void copy_private(char *dst, const char *src, size_t bytes)
+{
+	_cleanup_close_ int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	size_t page = page_bytes(), skipped, part;
+
+	for (size_t done = 0; done < bytes; done += part) {
+		skipped = count_untouched(pagemap, src + done, (bytes - done) / page);
+		part = skipped ? skipped * page : bytes - done < PAGES_AT_ONCE * page ? bytes - done : PAGES_AT_ONCE * page;
+		if (!skipped)
+			copy_pages(dst + done, src + done, part);
+	}
+}
+
 static int exchange_range(struct shmd_mem *mem, void *addr)
 {
 	void *copy = mmap(NULL, mem->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, mem->fd, 0);
@@ -184,7 +215,7 @@ static int exchange_range(struct shmd_mem *mem, void *addr)
 
 	if (copy == MAP_FAILED)
 		return text_fail(-errno, "cannot map %zu bytes: %s", mem->bytes, strerror(errno));
-	copy_pages(copy, addr, mem->bytes);
+	copy_private(copy, addr, mem->bytes);
 	if (mmap(addr, mem->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, mem->fd, 0) != addr) {
 		r = text_fail(-errno, "cannot exchange the mapping: %s", strerror(errno));
 		restore_range(addr, copy, mem->bytes);

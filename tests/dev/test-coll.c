@@ -300,6 +300,89 @@ TEST(a_pe_that_ends_ends_collectives)
 	pe_lab_free(lab);
 }
 
+/* With a time limit that is none, so that nothing but the answer ends a call. */
+static int call_any(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, uint8_t *memory, uint32_t which)
+{
+	struct shmd_dev_coll args = shmd_dev_coll_math(memory, memory + 4096, which % 2 ? 100 : 1, SHMD_DEV_TYPE_INT32, SHMD_DEV_REDUCE_SUM);
+
+	if (which < 2)
+		return shmd_dev_broadcast(ctx, team, memory, memory + 4096, which ? 400 : 4, 3);
+	if (which < 4)
+		return shmd_dev_collect(ctx, team, memory, memory + 4096, which == 3 ? 400 : 4);
+	return which < 6 ? shmd_dev_reduce(ctx, team, &args) : shmd_dev_scan_exclusive(ctx, team, &args);
+}
+
+/* A team for each call, since the first failure is the last call. */
+static void call_without_one(const struct lab_thread *me)
+{
+	static const uint32_t members[] = {0, 1, 2, 3, 4, 5};
+	uint32_t flags = *(const uint32_t *)me->arg;
+	struct shmd_dev_team *team = aligned_alloc(64, sizeof(*team));
+
+	me->ctx->timeout_nsec = SHMD_DEV_NO_TIMEOUT;
+	me->ctx->bounce_bytes = 65536; /* there is none, and no call comes as far */
+	for (uint32_t which = 0; which < 8 && me->pe != 1; which++) {
+		pe_lab_team(me->lab, 1 + which, members, 6, me->pe, team);
+		team->flags = flags;
+		ASSERT_EQ(call_any(me->ctx, team, pe_lab_memory(me->lab, me->pe), which), SHMD_DEV_PE_GONE);
+	}
+	free(team);
+}
+
+TEST(a_pe_that_was_forgiven_ends_collectives_of_every_member_of_its_teams)
+{
+	uint32_t flags[] = {SHMD_TEAM_MAPPED, 0};
+
+	for (uint32_t i = 0; i < 2; i++) {
+		struct pe_lab *lab = pe_lab_new(6);
+
+		pe_lab_end_pe(lab, 1);
+		pe_lab_forgive(lab);
+		pe_lab_run(lab, 1, call_without_one, &flags[i]);
+		pe_lab_free(lab);
+	}
+}
+
+/* PE 0 passes no number of the call that it was refused. */
+static void call_twice(const struct lab_thread *me)
+{
+	struct shmd_dev_team *team = &me->lab->pes[me->pe].team;
+	uint8_t *memory = pe_lab_memory(me->lab, me->pe), outside[8] = {0};
+
+	team->flags = SHMD_TEAM_MAPPED;
+	memory[64] = (uint8_t)(me->pe + 1);
+	if (!me->pe)
+		ASSERT_EQ(shmd_dev_fcollect(me->ctx, team, memory, outside, 1), SHMD_DEV_INVALID);
+	ASSERT_EQ(shmd_dev_fcollect(me->ctx, team, memory, memory + 64, 1), SHMD_DEV_OK);
+	for (uint32_t i = 0; i < me->lab->n_pes; i++)
+		ASSERT_EQ(memory[i], i + 1);
+}
+
+TEST(a_pe_that_was_refused_may_call_again_while_the_others_wait)
+{
+	struct pe_lab *lab = pe_lab_new(4);
+
+	pe_lab_run(lab, 1, call_twice, NULL);
+	pe_lab_free(lab);
+}
+
+TEST(reductions_by_queues_want_memory_before_they_do_anything)
+{
+	struct pe_lab *lab = pe_lab_new(3);
+	struct shmd_dev_team *team = &lab->pes[0].team;
+	uint8_t *memory = pe_lab_memory(lab, 0);
+	struct shmd_dev_coll args = shmd_dev_coll_math(memory, memory, 100, SHMD_DEV_TYPE_INT32, SHMD_DEV_REDUCE_SUM);
+
+	lab->pes[0].ctx.timeout_nsec = SHMD_DEV_NO_TIMEOUT;
+	lab->pes[0].ctx.bounce_bytes = 127;
+	ASSERT_EQ(shmd_dev_reduce(&lab->pes[0].ctx, team, &args), SHMD_DEV_INVALID);
+	ASSERT_EQ(shmd_dev_reduce_scatter(&lab->pes[0].ctx, team, &args), SHMD_DEV_INVALID);
+	ASSERT_EQ(shmd_dev_scan_inclusive(&lab->pes[0].ctx, team, &args), SHMD_DEV_INVALID);
+	ASSERT_EQ(team->n_exchanges, 0u);
+	ASSERT_EQ(team->coll_status, SHMD_DEV_OK);
+	pe_lab_free(lab);
+}
+
 /* ---- how a call works */
 
 TEST(the_plan_follows_size_members_and_paths)

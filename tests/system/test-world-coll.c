@@ -204,3 +204,62 @@ TEST_TIMEOUT(a_pe_that_dies_ends_collectives_of_the_others, 300)
 	}
 	fixture_daemon_stop(&daemon);
 }
+
+/* ---- the end of a team */
+
+#define LARGE (32u << 20)
+
+static void assert_zero_scratch(struct shmd_world *world, uint64_t offset)
+{
+	const struct shmd_dev_world *dev = shmd_world_dev(world);
+	const uint64_t *words = (const uint64_t *)(uintptr_t)(dev->heap[SHMD_DEV_HEAP_HOST].own_addr + offset);
+
+	for (uint32_t i = 0; i < SHMD_DEV_TEAM_SCRATCH_BYTES / 8; i++)
+		ASSERT_EQ(__atomic_load_n(&words[i], __ATOMIC_ACQUIRE), 0);
+}
+
+/* The numbers of a broadcast that fails at once stand in the queue behind much data. */
+static void leave_numbers_under_way(struct shmd_ctx *ctx, struct shmd_team *team, uint8_t *room)
+{
+	struct shmd_dev_mode mode = shmd_dev_ctx_mode(shmd_ctx_dev(ctx), SHMD_DEV_THREAD);
+	struct shmd_dev_coll args = shmd_dev_coll_of(room, room, 8);
+
+	mode.timeout_nsec = 0;
+	world_lab_must(shmd_put_nbi(ctx, room, room, LARGE, 1), "put");
+	ASSERT_EQ(shmd_dev_broadcast_as(shmd_ctx_dev(ctx), shmd_team_dev(team), &args, mode), SHMD_DEV_TIMEOUT);
+}
+
+static int destroys_a_team_with_numbers_under_way(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = open_world(lab, pe, ((const struct run *)arg)->transport);
+	struct shmd_ctx *ctx = NULL;
+	struct shmd_team *team;
+	uint64_t scratch;
+	uint8_t *room;
+
+	world_lab_must(shmd_malloc(world, LARGE, 0, (void **)&room), "malloc");
+	world_lab_must(shmd_ctx_create(shmd_team_world(world), NULL, &ctx), "ctx");
+	world_lab_must(shmd_team_split_strided(shmd_team_world(world), 0, 1, 2, &team), "split");
+	scratch = shmd_team_dev(team)->scratch_offset;
+	if (pe == 0)
+		leave_numbers_under_way(ctx, team, room);
+	world_lab_must(shmd_team_destroy(team), "destroy");
+	world_lab_must(shmd_quiet(ctx), "quiet");
+	world_lab_must(shmd_barrier_all(world), "barrier");
+	assert_zero_scratch(world, scratch);
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(numbers_of_a_team_that_has_ended_do_not_meet_the_next_one, 300)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	for (enum transport transport = BY_RC; transport <= BY_DC; transport++) {
+		struct run run = {.transport = transport};
+
+		world_lab_run(&daemon, 2, destroys_a_team_with_numbers_under_way, &run);
+	}
+	fixture_daemon_stop(&daemon);
+}

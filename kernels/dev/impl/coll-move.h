@@ -145,7 +145,9 @@ SHMDI_FN int shmdi_broadcast_other(struct shmdi_coll *c, uint32_t root, uint64_t
 	int rc = SHMD_DEV_OK;
 
 	if (shmdi_scope_enter(c->mode.scope)) {
-		rc = shmdi_coll_await(c, root, c->number);
+		rc = shmdi_coll_all_live(c);
+		if (!rc)
+			rc = shmdi_coll_await(c, root, c->number);
 		if (!rc && is_small)
 			shmdi_copy(c->dest.own, shmdi_coll_data(c, root), bytes, SHMD_DEV_THREAD);
 	}

@@ -310,21 +310,28 @@ SHMDI_SLOW int shmdi_math_landed(const struct shmdi_coll *c, const struct shmdi_
 	return rc;
 }
 
-/* Pieces and windows. Returns 0 where the context has no memory. */
-SHMDI_FN int shmdi_math_cut(const struct shmdi_coll *c, struct shmdi_math *m)
+/* The context has memory for a piece of two members. */
+SHMDI_FN int shmdi_math_has_room(const struct shmdi_coll *c)
+{
+	uint64_t piece = SHMDI_COLL_TILE < SHMDI_COLL_LINE ? SHMDI_COLL_TILE : SHMDI_COLL_LINE;
+
+	return !c->by_queue || SHMDI_FIXED(c->ctx->bounce_bytes) >= 2 * piece;
+}
+
+/* Pieces and windows. */
+SHMDI_FN void shmdi_math_cut(const struct shmdi_coll *c, struct shmdi_math *m)
 {
 	uint64_t room = SHMDI_FIXED(c->ctx->bounce_bytes);
 
 	m->piece = m->end - m->begin;
 	m->window = c->n;
 	if (!c->by_queue)
-		return 1;
+		return;
 	m->piece = room / c->n / SHMDI_COLL_LINE * SHMDI_COLL_LINE;
 	if (!m->piece) {
 		m->piece = SHMDI_COLL_TILE < SHMDI_COLL_LINE ? SHMDI_COLL_TILE : SHMDI_COLL_LINE;
 		m->window = (uint32_t)(room / m->piece);
 	}
-	return m->window >= 2;
 }
 
 SHMDI_FN int shmdi_math_range(struct shmdi_coll *c, struct shmdi_math *m)
@@ -332,8 +339,7 @@ SHMDI_FN int shmdi_math_range(struct shmdi_coll *c, struct shmdi_math *m)
 	struct shmdi_part part;
 	int rc = SHMD_DEV_OK;
 
-	if (!shmdi_math_cut(c, m))
-		return SHMD_DEV_INVALID;
+	shmdi_math_cut(c, m);
 	for (part.at = m->begin; part.at < m->end && !rc; part.at += part.bytes) {
 		part.bytes = m->end - part.at < m->piece ? m->end - part.at : m->piece;
 		rc = c->by_queue ? shmdi_math_landed(c, m, &part) : shmdi_math_piece(c, m, &part);

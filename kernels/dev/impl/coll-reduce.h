@@ -82,9 +82,9 @@ SHMDI_FN void shmdi_math_divide(const struct shmdi_coll *c, struct shmdi_math *m
 	m->end = m->bytes - m->begin < share ? m->bytes : m->begin + share;
 }
 
-SHMDI_FN int shmdi_math_all(struct shmdi_coll *c, struct shmdi_math *m)
+/* `bytes` for each PE. */
+SHMDI_FN int shmdi_math_all(struct shmdi_coll *c, struct shmdi_math *m, uint64_t bytes)
 {
-	uint64_t bytes = m->kind == SHMDI_REDUCE_SCATTER ? m->bytes / c->n : m->bytes;
 	int rc = SHMD_DEV_OK;
 
 	shmdi_math_divide(c, m);
@@ -129,7 +129,9 @@ SHMDI_APART int shmdi_math(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team,
 	m.bytes = kind == SHMDI_REDUCE_SCATTER ? shmdi_coll_times(bytes, c.n) : bytes;
 	if (shmdi_coll_sides(&c, args, bytes, m.bytes))
 		return SHMD_DEV_INVALID;
-	return shmdi_coll_end(&c, c.n > 1 ? shmdi_math_all(&c, &m) : shmdi_math_alone(&c, &m));
+	if (c.n > 1 && shmd_dev_coll_plan(team, bytes) != SHMD_DEV_COLL_SLOTS && !shmdi_math_has_room(&c))
+		return SHMD_DEV_INVALID;
+	return shmdi_coll_end(&c, c.n > 1 ? shmdi_math_all(&c, &m, bytes) : shmdi_math_alone(&c, &m));
 }
 
 SHMDI_FN int shmd_dev_reduce_as(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, const struct shmd_dev_coll *args,

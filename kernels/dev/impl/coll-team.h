@@ -172,6 +172,25 @@ SHMDI_FN int shmdi_coll_settle(const struct shmdi_coll *c)
 	return shmdi_scope_leave(c->mode.scope, rc);
 }
 
+/* PE_GONE if a member has ended: whoever the program has forgiven does not end waits any more. One caller. */
+SHMDI_SLOW int shmdi_coll_look_for_gone(const struct shmdi_coll *c)
+{
+	const struct shmd_dev_world *world = shmdi_world_of(c->ctx);
+	uint32_t i, heap = SHMDI_FIXED(c->team->scratch_heap);
+
+	for (i = 0; i < c->n; i++) {
+		if (shmdi_path_load(shmdi_pe_entry(world, shmdi_team_member(c->team, i)), heap) == SHMD_PATH_GONE)
+			return SHMD_DEV_PE_GONE;
+	}
+	return SHMD_DEV_OK;
+}
+
+/* Before the first message of a call: also to members that could be reached, which fail in the same way, and not for want of a message. */
+SHMDI_FN int shmdi_coll_all_live(const struct shmdi_coll *c)
+{
+	return SHMDI_LIKELY(!shmdi_word_load32(&shmdi_world_of(c->ctx)->n_gone)) ? (int)SHMD_DEV_OK : shmdi_coll_look_for_gone(c);
+}
+
 /* ---- slots: one caller ------------------------------------------------------------------------------------------------------ */
 
 /* In the scratch of the team: the slot of a sender for the exchange `number`. */
@@ -259,7 +278,7 @@ SHMDI_FN int shmdi_coll_tell_all(const struct shmdi_coll *c, struct shmdi_coll_n
 {
 	const uint8_t *data = note.data;
 	uint32_t i, to;
-	int rc = SHMD_DEV_OK;
+	int rc = shmdi_coll_all_live(c);
 
 	for (i = 0; i + 1 < c->n && !rc; i++) {
 		to = shmdi_coll_other(c, i);
@@ -295,8 +314,10 @@ SHMDI_APART int shmdi_coll_meet_one(const struct shmdi_coll *c)
 {
 	int rc;
 
-	if (!c->is_flat)
-		return shmdi_sync_rounds(c->ctx, c->team, SHMD_DEV_COLL_FLAG, c->number, &c->mode);
+	if (!c->is_flat) {
+		rc = shmdi_coll_all_live(c);
+		return rc ? rc : shmdi_sync_rounds(c->ctx, c->team, SHMD_DEV_COLL_FLAG, c->number, &c->mode);
+	}
 	rc = shmdi_coll_tell_all(c, shmdi_coll_note_of(0, 0), 0);
 	return rc ? rc : shmdi_coll_await_all(c);
 }

@@ -52,6 +52,8 @@ struct osh {
 	/* The writable data of the program, and the symmetric memory that it is, too; equal: none */
 	uintptr_t data_begin, data_end;
 	ptrdiff_t data_to_heap;
+	void *data_again; /* where the runtime knows it */
+	int data_fd; /* a descriptor of it and 1; 0: none */
 	char why_no_globals[256]; /* empty: they are symmetric */
 };
 extern struct osh osh;
@@ -124,8 +126,16 @@ void osh_teams_drop(void);
 void osh_sets_drop(void);
 
 /* Makes data of the program symmetric; osh.why_no_globals says why not. Collective. */
-void osh_globals_move(void);
+void osh_globals_move(bool is_alone); /* no other thread was there before the world */
 /* Makes it private again, when the world that had it is closed. */
-void osh_globals_return(uintptr_t begin, uintptr_t end);
+void osh_globals_return(uintptr_t begin, uintptr_t end, void *again);
+
+/* The process has no other thread than the caller. */
+bool osh_is_alone(void);
+/*
+ * Returns what the work returns, which another task of this memory does while all threads of the process are stopped: it makes system calls and
+ * touches memory, and nothing else. *ret_error: 0, or why some threads were not stopped.
+ */
+int osh_while_stopped(int (*work)(void *arg), void *arg, int *ret_error);
 
 #endif

@@ -55,6 +55,7 @@ static int open_world(int threads)
 	struct shmd_world_attr attr = {.threads = (enum shmd_thread_level)(threads + 1),
 				       .timeout_nsec = getenv("SHMD_TIMEOUT") ? 0 : SHMD_DEV_NO_TIMEOUT};
 	struct shmd_world *world = NULL;
+	bool is_alone = osh_is_alone();
 	int r;
 
 	take_old_variables();
@@ -72,7 +73,7 @@ static int open_world(int threads)
 	osh.pid = getpid();
 	osh.world_team = (struct osh_team){.team = shmd_team_world(world)};
 	osh.shared_team = (struct osh_team){.team = shmd_team_shared(world)};
-	osh_globals_move();
+	osh_globals_move(is_alone);
 	return 0;
 }
 
@@ -158,7 +159,7 @@ void pshmem_finalize(void)
 	osh_contexts_drop();
 	osh_teams_drop();
 	r = shmd_world_close(osh.world);
-	osh_globals_return(osh.data_begin, osh.data_end);
+	osh_globals_return(osh.data_begin, osh.data_end, osh.data_again);
 	osh = (struct osh){0};
 	if (r)
 		fprintf(stderr, "shmem_finalize: %s\n", shmd_error_text());

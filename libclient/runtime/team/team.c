@@ -333,6 +333,23 @@ static void release_id(struct shmd_team *team)
 	pthread_mutex_unlock(&world->tables);
 }
 
+/*
+ * Messages of the team that are under way must not arrive in scratch that is used again. Behind queues one may be late though nothing
+ * failed: a PE goes on when it has heard of the others, and a later message by another context may overtake it. A queue that failed has
+ * flushed its messages.
+ */
+static int complete_messages(const struct shmd_team *team)
+{
+	int status;
+
+	if (team->dev.flags & SHMD_TEAM_MAPPED)
+		return 0;
+	status = world_ctx_settle_shared(team->world);
+	if (status == SHMD_DEV_CQE_ERROR || status == SHMD_DEV_PE_GONE)
+		return 0;
+	return world_status_error(team->world, status, "completing the operations of a team", -1);
+}
+
 int shmd_team_destroy(struct shmd_team *team)
 {
 	int r;
@@ -342,9 +359,7 @@ int shmd_team_destroy(struct shmd_team *team)
 	r = team_check(team);
 	if (r < 0 || team->dev.id < WORLD_N_BUILTIN)
 		return r;
-	/* Requests of a collective that failed must not arrive in scratch that is used again. */
-	if (team->dev.coll_status)
-		r = world_status_error(team->world, shmd_dev_quiet(&team->world->ctx->dev), "completing the operations of a team", -1);
+	r = complete_messages(team);
 	if (!r)
 		r = team_finish_sync(team, "shmd_team_destroy");
 	if (!r)

@@ -14,6 +14,9 @@
 
 #include <shmd.h>
 
+/* A sync has so many rounds, each with a flag of its own. */
+#define TEAM_MAX_PES (1 << SHMD_DEV_SYNC_ROUNDS)
+
 struct shmd_team {
 	struct shmd_dev_team dev; /* first: aligned as device functions want it */
 	struct shmd_world *world;

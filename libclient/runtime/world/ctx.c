@@ -77,19 +77,35 @@ int world_ctx_make(struct shmd_world *world)
 	return ctx_new(world->builtin[WORLD_TEAM_ALL], &defaults, 0, &world->ctx);
 }
 
-int world_ctx_settle(struct shmd_world *world)
+/* A private context may be in use by the thread that has it. */
+static int settle(struct shmd_world *world, bool with_private)
 {
 	int failure = SHMD_DEV_OK;
 
 	pthread_mutex_lock(&world->tables);
 	for (struct shmd_ctx *ctx = world->ctx; ctx; ctx = ctx->next) {
-		int status = shmd_dev_quiet(&ctx->dev);
+		struct shmd_dev_mode mode = shmd_dev_ctx_mode(&ctx->dev, SHMD_DEV_THREAD);
+		int status = SHMD_DEV_OK;
 
+		if (!with_private)
+			mode.timeout_nsec = world->dev->timeout_nsec;
+		if (with_private || ctx->dev.sharing != SHMD_SHARING_EXCLUSIVE)
+			status = shmd_dev_quiet_as(&ctx->dev, mode);
 		if (status == SHMD_DEV_TIMEOUT || failure == SHMD_DEV_OK)
 			failure = status;
 	}
 	pthread_mutex_unlock(&world->tables);
 	return failure;
+}
+
+int world_ctx_settle(struct shmd_world *world)
+{
+	return settle(world, true);
+}
+
+int world_ctx_settle_shared(struct shmd_world *world)
+{
+	return settle(world, false);
 }
 
 void world_ctx_drop(struct shmd_world *world)

@@ -22,5 +22,7 @@ int world_ctx_make(struct shmd_world *world);
 void world_ctx_drop(struct shmd_world *world);
 /* Waits for the operations of all contexts, as far as they can end. SHMD_DEV_TIMEOUT if some did not, else the first other failure. */
 int world_ctx_settle(struct shmd_world *world);
+/* The same without private contexts, whose threads may use them, within the time limit of the world. */
+int world_ctx_settle_shared(struct shmd_world *world);
 
 #endif

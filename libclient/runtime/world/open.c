@@ -18,6 +18,7 @@
 #include "libclient/runtime/settings/announce.h"
 #include "libclient/runtime/settings/log.h"
 #include "libclient/runtime/settings/nvtx.h"
+#include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/world-start.h"
 #include "libclient/runtime/world/world.h"
@@ -114,8 +115,13 @@ static int greet(struct shmd_world *world)
 int world_open_on(struct shmd_bootstrap *bootstrap, const struct runtime_settings *settings, uint32_t allow, struct shmd_world **ret_world)
 {
 	_cleanup_(world_freep) struct shmd_world *world = NULL;
-	int r = world_new(bootstrap, settings, allow, &world);
+	int r = 0;
 
+	/* All PEs see it, and no team can be larger than the world. */
+	if (bootstrap->size > TEAM_MAX_PES)
+		r = shmd_error_set(-EINVAL, "a world of %d PEs: there is room for %d", bootstrap->size, TEAM_MAX_PES);
+	if (!r)
+		r = world_new(bootstrap, settings, allow, &world);
 	if (!r)
 		r = greet(world);
 	if (r < 0) {
