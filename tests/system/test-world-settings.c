@@ -10,7 +10,7 @@
 #include "tests/system/world-lab.h"
 
 #define N_PES 2
-#define LOG_BYTES 8192
+#define LOG_BYTES 16384
 
 static void name_log(const char *folder, const char *rank, char path[256])
 {
@@ -70,6 +70,80 @@ TEST_TIMEOUT(log_has_the_world_its_growth_and_what_was_not_freed, 120)
 		ASSERT(strstr(text, "not freed: 64 bytes"));
 		ASSERT(strstr(text, "1 allocations of 64 bytes in all were not freed"));
 	}
+	fixture_daemon_stop(&daemon);
+}
+
+/* ---- the log of a job */
+
+static int does_a_little_of_all(const struct world_lab *lab, int pe, void *arg)
+{
+	struct world_lab mine = *lab;
+	struct shmd_world *world;
+	struct shmd_team *team;
+	char path[256];
+	void *memory;
+
+	/* Lines from before a PE knows its rank are in a file without a rank alone. */
+	name_log(arg, "all", path);
+	ASSERT_OK(setenv("SHMD_LOG_FILE", path, 1));
+	ASSERT_OK(setenv("SHMD_LOG", "trace", 1));
+	mine.attr.paths = SHMD_ALLOW_QUEUE;
+	world = world_lab_open_started(&mine, pe);
+	world_lab_must(shmd_malloc(world, (size_t)64 << 20, 0, &memory), "malloc");
+	world_lab_must(shmd_team_split_color(shmd_team_world(world), 0, 0, &team), "split");
+	world_lab_must(shmd_team_destroy(team), "destroy");
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(trace_lets_a_reader_follow_each_part_of_a_job, 120)
+{
+	static const char *const lines[] = {
+		" bootstrap info: rank 1 of 2 met the others by uid ", " bootstrap debug: rank 1 has place 1 in the tree, below rank 0, by IPv4",
+		" settings debug: SHMD_LOG=trace (SHMD_LOG)", " world debug: the world has started",
+		" world debug: closing the world", " path info: to PEs ", ", because a setting forbids mapped memory",
+		" rma info: queues on soft", " heap info: the heap begins with ", " heap info: the heap grows by ",
+		" heap trace: shmd_malloc of 67108864 bytes: done", " team debug: team 3 begins: 2 PEs", " team debug: team 3 ends",
+	};
+	struct fixture_daemon daemon;
+	char text[LOG_BYTES];
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, N_PES, does_a_little_of_all, daemon.folder);
+	read_log(daemon.folder, "all", text);
+	for (unsigned int i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		if (!strstr(text, lines[i]))
+			test_fail(TEST_WHERE, "no line has \"%s\":\n%s", lines[i], text);
+	fixture_daemon_stop(&daemon);
+}
+
+/* ---- huge pages */
+
+static int asks_for_huge_pages(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world;
+	int r;
+
+	(void)arg;
+	ASSERT_OK(setenv("SHMD_HUGE_PAGES", "on", 1));
+	world = world_lab_open(lab, pe);
+	r = shmd_world_start(world);
+	if (r < 0) {
+		ASSERT_EQ(r, -ENOMEM);
+		ASSERT(strstr(shmd_error_text(), "SHMD_HUGE_PAGES is on: "));
+		ASSERT(strstr(shmd_error_text(), "vm.nr_hugepages"));
+	}
+	ASSERT_EQ(shmd_world_status(world), r < 0 ? SHMD_WORLD_OPEN : SHMD_WORLD_STARTED);
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(without_free_huge_pages_a_world_that_insists_does_not_start_and_says_so, 120)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, N_PES, asks_for_huge_pages, NULL);
 	fixture_daemon_stop(&daemon);
 }
 

@@ -18,6 +18,7 @@
 #include "libclient/runtime/bootstrap/keyed-hash.h"
 #include "libclient/runtime/bootstrap/last-words.h"
 #include "libclient/runtime/bootstrap/meet.h"
+#include "libclient/runtime/settings/log.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 
@@ -200,6 +201,7 @@ static int connect_all(const struct bootstrap_attr *how, const struct links_attr
 			       .interface = how->interface, .timeout_nsec = links->timeout_nsec, .has_launcher = attr->abort,
 			       .deadline = attr->deadline,
 			       .version = shmd_version()};
+	uint64_t begin = nsec_now();
 	int err = meet(&meeting, &links->tree);
 
 	if (err)
@@ -207,6 +209,9 @@ static int connect_all(const struct bootstrap_attr *how, const struct links_attr
 	err = greet_all(links, attr->deadline, bootstrap);
 	if (err)
 		tree_free(links->tree);
+	else
+		runtime_log(BOOTSTRAP, INFO, "rank %d of %d met the others by %s within %.3f s, on a node with %d ranks", attr->rank, attr->size,
+			    attr->name, (double)(nsec_now() - begin) / (double)NSEC_PER_SEC, bootstrap->node_size);
 	return err;
 }
 

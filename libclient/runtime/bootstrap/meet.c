@@ -13,6 +13,7 @@
 #include "libclient/runtime/bootstrap/knock.h"
 #include "libclient/runtime/bootstrap/listeners.h"
 #include "libclient/runtime/bootstrap/own-fds.h"
+#include "libclient/runtime/settings/log.h"
 
 /* ---- ids --------------------------------------------------------------------------------------------------------------------- */
 
@@ -76,6 +77,8 @@ static int meet_as_first(const struct meet *meet, const struct uid_parts *parts,
 
 	if (fd < 0)
 		return fd;
+	runtime_log(BOOTSTRAP, DEBUG, "rank 0 of %u listens at %u addresses; the first is of family %s", meet->size, parts->n_addresses,
+		    parts->addresses[0].any.sa_family == AF_INET6 ? "IPv6" : "IPv4");
 	if (gate_new(fd, secret, &attr.gate))
 		return no_memory();
 	if (join_new(meet->size, meet->version, &attr.join)) {
@@ -196,7 +199,11 @@ static int meet_as_other(const struct meet *meet, const struct uid_parts *parts,
 	if (getrandom(how.hello.instance, sizeof(how.hello.instance), 0) != sizeof(how.hello.instance))
 		return shmd_error_set(-EIO, "the kernel has no random numbers");
 	fd = find_parent(&how, &reply);
-	return fd < 0 ? fd : grow_tree(meet, &reply, fd, &home, secret, ret);
+	if (fd < 0)
+		return fd;
+	runtime_log(BOOTSTRAP, DEBUG, "rank %u has place %u in the tree, below rank %u, by %s", meet->rank, reply.place, reply.parent,
+		    how.addresses[0].any.sa_family == AF_INET6 ? "IPv6" : "IPv4");
+	return grow_tree(meet, &reply, fd, &home, secret, ret);
 }
 
 int meet(const struct meet *meet, struct tree **ret)

@@ -66,7 +66,10 @@ const struct runtime_row runtime_rows[] = {
 	 .text = "Address range that a process reserves for the heap of each PE; the heap cannot become larger. It takes no memory.",
 	 .aliases = {{"NVSHMEM_MAX_MEMORY_PER_GPU", NULL, NULL}}},
 	{"SHMD_HUGE_PAGES", RUNTIME_TYPE_ENUM, FIELD(huge_pages), .def = "auto", .words = huge_words,
-	 .text = "Huge pages under the heap. auto takes them where they help and the kernel has them; on fails without them."},
+	 .text = "Huge pages under the heap. auto asks the kernel for transparent ones; a kernel whose shmem_enabled (transparent_hugepage) is never or deny "
+		 "gives ordinary pages, and all works. on takes pages of 2 MiB that the administrator has reserved (vm.nr_hugepages, "
+		 "vm.nr_overcommit_hugepages); the start of a world and a growth of its heap fail, with the reason, where too few are free, and where a "
+		 "NIC does not register such memory, as soft NICs do not. With on, a world of soft NICs therefore takes mapped memory alone."},
 	{"SHMD_HEAP_DEBUG", RUNTIME_TYPE_FLAGS, FIELD(heap_debug), .def = "none", .words = debug_words,
 	 .text = "Checks of the heap. leaks logs memory that was not freed when its world closes. guard finds writes past the ends of an "
 		 "allocation when it is freed, and when its world closes. double-free and sizes name checks that are always made.",

@@ -10,6 +10,7 @@
 
 #include <shmd/dev/pe.h>
 
+#include "libclient/runtime/settings/log.h"
 #include "libclient/runtime/settings/nvtx.h"
 #include "libclient/runtime/team/ids.h"
 #include "libclient/runtime/team/missing.h"
@@ -110,11 +111,14 @@ void team_begin(struct shmd_team *team, uint32_t id, int n_pes)
 	team->dev.stride = 1;
 	team->dev.flags = all_are_mapped(team, n_pes) ? SHMD_TEAM_MAPPED : 0;
 	team->dev.my_pe = place_of(team, team->world->rank);
+	runtime_log(TEAM, DEBUG, "team %u begins: %d PEs, this one is number %u; %s", id, n_pes, team->dev.my_pe,
+		    team->dev.flags & SHMD_TEAM_MAPPED ? "all map each other" : "some go by queues");
 	list_add(team->world, team);
 }
 
 void team_drop(struct shmd_team *team)
 {
+	runtime_log(TEAM, DEBUG, "team %u ends", team->dev.id);
 	list_remove(team->world, team);
 	team_free(team);
 }

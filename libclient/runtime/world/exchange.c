@@ -8,6 +8,7 @@
 
 #include <shmd/dev/pe.h>
 
+#include "libclient/runtime/settings/log.h"
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/exchange.h"
@@ -51,6 +52,8 @@ int ctx_status_error(const struct shmd_ctx *ctx, int status, const char *what, i
 	bool is_own_limit = status == SHMD_DEV_TIMEOUT && ctx->dev.timeout_nsec != ctx->world->dev->timeout_nsec;
 	int r = error_of(ctx, status, what, pe);
 
+	if (r < 0 && r != -EAGAIN)
+		runtime_log(RMA, DEBUG, "%s", shmd_error_text());
 	/* A program that gives a context a limit of its own expects it to pass. */
 	return is_own_limit ? r : world_fail(ctx->world, r);
 }

@@ -7,6 +7,7 @@
  * mapped. A failure undoes the chunk on all PEs.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,6 +121,16 @@ static int fetch(struct shmd_world *world, struct chunk *chunk)
 			  &chunk->fd, 0);
 }
 
+/* The NIC's refusal, with the setting that may be its reason. */
+static int refuse_huge(int error)
+{
+	char why[256];
+
+	snprintf(why, sizeof(why), "%s", shmd_error_text());
+	return shmd_error_set(error, "SHMD_HUGE_PAGES is on, and the NIC did not register the heap: %s; set it to auto if the NIC takes no huge pages",
+			      why);
+}
+
 /* This PE's part, to its NIC. */
 static int make_known(struct shmd_world *world, struct chunk *chunk)
 {
@@ -132,7 +143,11 @@ static int make_known(struct shmd_world *world, struct chunk *chunk)
 		.access = SHMD_ACCESS_ALL,
 	};
 
-	return world_queues_register(world, chunk->number, &attr, &chunk->rkey);
+	int r = world_queues_register(world, chunk->number, &attr, &chunk->rkey);
+
+	if (r < 0 && world->settings.huge_pages == RUNTIME_HUGE_PAGES_ON)
+		return refuse_huge(r);
+	return r;
 }
 
 static int take(struct shmd_world *world, struct chunk *chunk)
@@ -289,6 +304,9 @@ int world_heap_open(struct shmd_world *world, uint64_t bytes, uint64_t range_byt
 		return r;
 	dev_heap_init(world);
 	r = chunk_add(world, 0, end);
+	if (!r)
+		runtime_log(HEAP, INFO, "the heap begins with %llu bytes in a range of %llu, shared by %d PEs", (unsigned long long)end,
+			    (unsigned long long)world->heap->range_bytes, world->heap->n_group);
 	return r ? r : heap_add_chunk(world->heap->alloc, WORLD_INTERNAL_BYTES, end - WORLD_INTERNAL_BYTES);
 }
 

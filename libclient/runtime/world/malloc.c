@@ -20,6 +20,7 @@
 #include "libclient/runtime/heap/heap-agree.h"
 #include "libclient/runtime/heap/heap-alloc.h"
 #include "libclient/runtime/heap/heap-guard.h"
+#include "libclient/runtime/settings/log.h"
 #include "libclient/runtime/settings/nvtx.h"
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/ctx.h"
@@ -280,6 +281,8 @@ static int allocate(struct shmd_world *world, struct heap_call call, uint64_t fi
 	pthread_mutex_unlock(&world->lock);
 	if (!r)
 		*ret_ptr = address_of(world, job.offset);
+	runtime_log(HEAP, TRACE, "%s of %llu bytes: %s", heap_operation_name(call.operation), (unsigned long long)call.size,
+		    r ? shmd_error_text() : "done");
 	return r;
 }
 

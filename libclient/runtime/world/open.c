@@ -220,6 +220,15 @@ static int reports_open(const struct runtime_settings *settings)
 	return r;
 }
 
+static int log_setting(void *arg, const struct runtime_setting_info *info)
+{
+	(void)arg;
+	if (!info->is_default)
+		runtime_log(SETTINGS, DEBUG, "%s=%s (%s)", info->name, info->value,
+			    strcmp(info->source, "default") ? info->source : "attr of the world");
+	return 0;
+}
+
 static int reports_identify(const struct runtime_settings *settings, int rank)
 {
 	int r;
@@ -229,6 +238,8 @@ static int reports_identify(const struct runtime_settings *settings, int rank)
 	if (!rank)
 		runtime_log_unknown(NULL);
 	pthread_mutex_unlock(&reports);
+	if (runtime_log_wants(RUNTIME_PART_SETTINGS, RUNTIME_LOG_DEBUG))
+		runtime_settings_each(settings, log_setting, NULL);
 	runtime_settings_announce(settings, rank);
 	return r;
 }
@@ -310,6 +321,7 @@ int shmd_world_close(struct shmd_world *world)
 		world_drop(world, false);
 		return 0;
 	}
+	runtime_log(WORLD, DEBUG, "closing the world");
 	(void)world_ctx_settle(world);
 	bootstrap_limit(&world->boot, world->settings.timeout_nsec);
 	r = world->boot.ops->barrier(&world->boot);

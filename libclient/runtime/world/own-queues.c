@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "libclient/runtime/settings/log.h"
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/queues-private.h"
 #include "libclient/runtime/world/world.h"
@@ -93,6 +94,7 @@ int world_queues_make_own(struct shmd_world *world, struct shmd_ctx *ctx)
 	ctx->dev.ways_addr = (uintptr_t)ctx->ways;
 	ctx->dev.qps_addr = (uintptr_t)ctx->qp_addrs;
 	ctx->dev.n_qps = n;
+	runtime_log(RMA, DEBUG, "context %u has %u DC senders of its own", ctx->dev.id, n);
 	return 0;
 }
 

@@ -11,6 +11,7 @@
 
 #include <shmd/dev/rma.h>
 
+#include "libclient/runtime/settings/log.h"
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/exchange.h"
 #include "libclient/runtime/world/hot-set.h"
@@ -239,6 +240,9 @@ int world_queues_open(struct shmd_world *world, uint32_t n_needed)
 	if (r < 0)
 		return r;
 	show(world);
+	runtime_log(RMA, INFO, "queues on %s for %d PEs by %s (SHMD_RC_PEERS is %llu), %llu entries each", world->queues->info.name,
+		    world->queues->n_peers, world->queues->is_dc ? "DC" : "RC", (unsigned long long)world->settings.rc_peers,
+		    (unsigned long long)world->settings.queue_depth);
 	return 0;
 }
 

@@ -5,6 +5,8 @@
 
 #include <shmd.h>
 
+/* The paths of a started world to the log, a line for each run of PEs. */
+void world_log_paths(const struct shmd_world *world);
 /* A started world, as it is now. */
 void world_report(struct shmd_world *world);
 /* Nothing where nothing was reported. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libclient/runtime/settings/log.h"
 #include "libclient/runtime/settings/nvtx.h"
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/buffers.h"
@@ -147,7 +148,9 @@ static int start(struct shmd_world *world)
 		return r;
 	}
 	__atomic_store_n(&world->is_started, 1, __ATOMIC_RELEASE);
+	world_log_paths(world);
 	world_report(world);
+	runtime_log(WORLD, DEBUG, "the world has started: %d PEs on %d nodes", world->size, world->n_nodes);
 	return 0;
 }
 
