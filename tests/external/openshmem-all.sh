@@ -11,9 +11,9 @@ declare -A few=(
     [shmemvv]='c_shmem_put c_shmem_reduce c_shmem_team_split_2d c11_shmem_atomic_add c11_shmem_wait_until'
     [uh]='test_shmem_atomics test_shmem_put_globals test_shmem_global_exit'
     [cray]='sma1/shmem_type_put sma1/shmem_lock_set_clear sma2/all_sum_alltypes'
-    [isx]='weak' [prk]='stencil transpose' [osu]='put/heap fcollect/collective')
+    [isx]='weak' [prk]='stencil transpose')
 status=0
-for suite in sos shmemvv uh cray mellanox shmem4py isx prk osu bale; do
+for suite in sos shmemvv uh cray isx prk bale; do
     [ -d "$folder/$suite" ] || continue
     echo "--- $suite"
     if [ "${2:-}" != --full ]; then

@@ -137,7 +137,7 @@ def osu(root, _folder, _tools):
         is_collective = re.search('barrier|broadcast|collect|reduce', source.stem)
         for memory in ['collective'] if is_collective else ['heap', 'global']:
             yield Program(f'{source.stem[9:]}/{memory}', [source, *utilities], ['-I', str(root / 'c/util')],
-                          ['-i', '100', '-m', '65536'] if is_collective else [memory], good=r'(?m)^\S*\s+[0-9.]+\s*\Z')
+                          ['-i', '100', '-m', '65536'] if is_collective else [memory], good=r'\d\.\d+\s*\Z')
 
 
 def isx(root, _folder, _tools):
