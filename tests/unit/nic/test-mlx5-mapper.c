@@ -358,6 +358,35 @@ TEST(descriptors_without_bytes_are_closed)
 	close(socks[1]);
 }
 
+/* Ancillary data are padded: where three descriptors find room four do. */
+TEST(packet_with_a_descriptor_too_many_is_refused)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE((MAPPER_MAX_FDS + 1) * sizeof(int))] = {0};
+	struct iovec iov = {.iov_base = (char[1]){0}, .iov_len = 1};
+	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&header);
+	int ends[2], socks[2], fds[MAPPER_MAX_FDS + 1];
+	struct mapper_fds got;
+	size_t bytes;
+	char byte;
+
+	if (test_emulator())
+		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
+	ASSERT_OK(pipe2(ends, O_CLOEXEC | O_NONBLOCK));
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socks));
+	for (unsigned int i = 0; i <= MAPPER_MAX_FDS; i++)
+		fds[i] = ends[1];
+	*c = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(fds)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+	memcpy(CMSG_DATA(c), fds, sizeof(fds));
+	ASSERT_EQ(sendmsg(socks[0], &header, 0), 1);
+	close(ends[1]);
+	ASSERT_ERR(mapper_recv(socks[1], &byte, sizeof(byte), &bytes, &got), EMFILE);
+	ASSERT_EQ(read(ends[0], &byte, 1), 0);
+	close(ends[0]);
+	close(socks[0]);
+	close(socks[1]);
+}
+
 /* ---- a mapper that somebody else has taken over --------------------------------------------------------------------------- */
 
 struct taken_over {
