@@ -183,7 +183,7 @@ int porter_read_news(struct porter *porter)
 		if (r == 0)
 			r = on_news(porter, &news);
 	}
-	/* Of a wrong report. */
+	/* Nobody has taken it: the report was wrong. */
 	safe_close(news.fd);
 	return r;
 }
