@@ -126,6 +126,8 @@ static int on_started(struct porter *porter)
 
 static int on_news(struct porter *porter, struct news *news)
 {
+	if (news->fd >= 0 && news->head.event != PORTER_PACKET)
+		return -EBADMSG;
 	switch (news->head.event) {
 	case PORTER_STARTED:
 		return on_started(porter);
@@ -150,8 +152,9 @@ static int read_news(struct porter *porter, struct news *news)
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(sizeof(int))];
 	} control;
+	/* Without the padding, in which a second one would find room. */
 	struct msghdr header = {
-		.msg_iov = iov, .msg_iovlen = 2, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+		.msg_iov = iov, .msg_iovlen = 2, .msg_control = control.bytes, .msg_controllen = CMSG_LEN(sizeof(int))};
 	struct cmsghdr *c;
 	ssize_t n;
 
@@ -164,7 +167,7 @@ static int read_news(struct porter *porter, struct news *news)
 	c = CMSG_FIRSTHDR(&header);
 	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
 		memcpy(&news->fd, CMSG_DATA(c), sizeof(news->fd));
-	if (n < (ssize_t)sizeof(news->head) || header.msg_flags & MSG_TRUNC)
+	if (n < (ssize_t)sizeof(news->head) || header.msg_flags & MSG_TRUNC || (news->fd >= 0 && header.msg_flags & MSG_CTRUNC))
 		return -EBADMSG;
 	news->bytes = (size_t)n - sizeof(news->head);
 	return 0;
@@ -180,5 +183,7 @@ int porter_read_news(struct porter *porter)
 		if (r == 0)
 			r = on_news(porter, &news);
 	}
+	/* Nobody has taken it: the report was wrong. */
+	safe_close(news.fd);
 	return r;
 }

@@ -76,7 +76,8 @@ int mapper_recv(int sock, void *data, size_t most, size_t *ret_bytes, struct map
 
 	if (ret_fds) {
 		header.msg_control = &control;
-		header.msg_controllen = sizeof(control);
+		/* Without the padding, in which one more would find room. */
+		header.msg_controllen = CMSG_LEN(sizeof(int) * MAPPER_MAX_FDS);
 	} else {
 		ret_fds = &none;
 	}

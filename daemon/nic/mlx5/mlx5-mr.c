@@ -7,7 +7,8 @@
  * does to its file later moves nothing under the NIC. A dmabuf is never mapped.
  *
  * The client's own regions are taken by the kernel's handle, which is asked for keys and length: what the client says is not
- * believed, but that the memory is its own. From then on they are destroyed like all others.
+ * believed, but that the memory is its own. From then on they are destroyed like all others: by a mapper, since their memory, too, is
+ * of the client's making.
  *
  * Any thread that owns the context.
  */
@@ -39,6 +40,41 @@ static int ibv_access(uint32_t access)
 	return flags;
 }
 
+/* For a made-up handle the kernel may return any error: it is not a region. */
+static int not_a_region(int r)
+{
+	return r == -ENODEV || r == -ENOMEM || r == -EOPNOTSUPP ? r : -ENOENT;
+}
+
+static bool has_handle(const struct mlx5_ctx *ctx, uint32_t handle)
+{
+	const struct mlx5_mr *mr;
+
+	list_for_each_entry(mr, &ctx->base.mrs, base.link)
+		if (mr->ibv && mr->ibv->handle == handle)
+			return true;
+	return false;
+}
+
+/* -EEXIST: it has a record, and two would destroy it twice. -EINVAL: it has another length. -ENOENT: there is none. */
+static int take_region(struct mlx5_ctx *ctx, uint32_t handle, uint64_t bytes, struct ibv_mr **ret_mr)
+{
+	struct ibv_mr *mr;
+
+	if (has_handle(ctx, handle))
+		return -EEXIST;
+	errno = 0;
+	mr = ibv_import_mr(ctx->pd, handle);
+	if (!mr)
+		return not_a_region(mlx5_errno(errno));
+	if (mr->length != bytes) {
+		ibv_unimport_mr(mr);
+		return -EINVAL;
+	}
+	*ret_mr = mr;
+	return 0;
+}
+
 /* The mapper registers by calls of its own; libmlx5 takes the region over by the kernel's handle. */
 static int reg_memfd(struct mlx5_ctx *ctx, const struct nic_mr_attr *attr, struct ibv_mr **ret_mr)
 {
@@ -53,13 +89,12 @@ static int reg_memfd(struct mlx5_ctx *ctx, const struct nic_mr_attr *attr, struc
 
 	if (r < 0)
 		return r;
-	errno = 0;
-	*ret_mr = ibv_import_mr(ctx->pd, handle);
-	if (*ret_mr)
-		return 0;
-	r = mlx5_errno(errno);
-	mlx5_memory_destroy(ctx, MLX5_OBJECT_MR, handle);
-	return r;
+	r = take_region(ctx, handle, attr->length_bytes, ret_mr);
+	/* The region of another record is that one's. */
+	if (r < 0 && r != -EEXIST)
+		mlx5_memory_destroy(ctx, MLX5_OBJECT_MR, handle);
+	/* A mapper that says anything wrong is no better than one that cannot register. */
+	return r == -EEXIST || r == -EINVAL || r == -ENOENT ? -EIO : r;
 }
 
 static int reg_dmabuf(struct mlx5_ctx *ctx, const struct nic_mr_attr *attr, struct ibv_mr **ret_mr)
@@ -70,41 +105,10 @@ static int reg_dmabuf(struct mlx5_ctx *ctx, const struct nic_mr_attr *attr, stru
 	return *ret_mr ? 0 : mlx5_errno(errno);
 }
 
-/* A region may be reported once: a second report would destroy it twice. */
-static bool has_handle(const struct mlx5_ctx *ctx, uint32_t handle)
-{
-	const struct mlx5_mr *mr;
-
-	list_for_each_entry(mr, &ctx->base.mrs, base.link)
-		if (mr->ibv && mr->ibv->handle == handle)
-			return true;
-	return false;
-}
-
-/* For a made-up handle the kernel may return any error; to the client it is not a region. */
-static int not_a_region(int r)
-{
-	return r == -ENODEV || r == -ENOMEM || r == -EOPNOTSUPP ? r : -ENOENT;
-}
-
+/* A region may be reported once. */
 static int take_peermem(struct mlx5_ctx *ctx, const struct nic_mr_attr *attr, struct ibv_mr **ret_mr)
 {
-	struct ibv_mr *mr;
-
-	if (!ctx->base.client_pd)
-		return -EPERM;
-	if (has_handle(ctx, attr->handle))
-		return -EEXIST;
-	errno = 0;
-	mr = ibv_import_mr(ctx->pd, attr->handle);
-	if (!mr)
-		return not_a_region(mlx5_errno(errno));
-	if (mr->length != attr->length_bytes) {
-		ibv_unimport_mr(mr);
-		return -EINVAL;
-	}
-	*ret_mr = mr;
-	return 0;
+	return ctx->base.client_pd ? take_region(ctx, attr->handle, attr->length_bytes, ret_mr) : -EPERM;
 }
 
 static int reg(struct mlx5_ctx *ctx, const struct nic_mr_attr *attr, struct ibv_mr **ret_mr)
@@ -135,7 +139,7 @@ int mlx5_mr_reg(struct nic_ctx *base, const struct nic_mr_attr *attr, struct nic
 	r = nic_mr_attr_is_right(attr) ? reg(ctx, attr, &mr->ibv) : -EINVAL;
 	if (r < 0)
 		return r;
-	mr->is_mapped = attr->kind == NIC_MEM_MEMFD;
+	mr->is_mapped = attr->kind != NIC_MEM_DMABUF;
 	mr->base = (struct nic_mr){.ctx = base,
 				   .lkey = mr->ibv->lkey,
 				   .rkey = mr->ibv->rkey,

@@ -242,7 +242,7 @@ struct mlx5_qp {
 
 struct mlx5_mr {
 	struct nic_mr base;
-	bool is_mapped; /* its pages are, or may be, a memfd's: unpinned by a mapper */
+	bool is_mapped; /* its pages are, or may be, others than a dmabuf's: a mapper unpins them */
 	struct ibv_mr *ibv; /* owned; NULL: destroyed before the import */
 };
 

@@ -358,6 +358,35 @@ TEST(descriptors_without_bytes_are_closed)
 	close(socks[1]);
 }
 
+/* Ancillary data are padded: where three descriptors find room four do. */
+TEST(packet_with_a_descriptor_too_many_is_refused)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE((MAPPER_MAX_FDS + 1) * sizeof(int))] = {0};
+	struct iovec iov = {.iov_base = (char[1]){0}, .iov_len = 1};
+	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&header);
+	int ends[2], socks[2], fds[MAPPER_MAX_FDS + 1];
+	struct mapper_fds got;
+	size_t bytes;
+	char byte;
+
+	if (test_emulator())
+		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
+	ASSERT_OK(pipe2(ends, O_CLOEXEC | O_NONBLOCK));
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socks));
+	for (unsigned int i = 0; i <= MAPPER_MAX_FDS; i++)
+		fds[i] = ends[1];
+	*c = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(fds)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+	memcpy(CMSG_DATA(c), fds, sizeof(fds));
+	ASSERT_EQ(sendmsg(socks[0], &header, 0), 1);
+	close(ends[1]);
+	ASSERT_ERR(mapper_recv(socks[1], &byte, sizeof(byte), &bytes, &got), EMFILE);
+	ASSERT_EQ(read(ends[0], &byte, 1), 0);
+	close(ends[0]);
+	close(socks[0]);
+	close(socks[1]);
+}
+
 /* ---- a mapper that somebody else has taken over --------------------------------------------------------------------------- */
 
 struct taken_over {
@@ -366,10 +395,11 @@ struct taken_over {
 	int sock; /* the thread's */
 	enum mapper_op sends_with; /* answers of this kind have a descriptor; 0: none has */
 	int sends_fd;
+	uint32_t handle; /* of all answers */
 	unsigned int n_destroyed; /* regions */
 };
 
-/* All that it is asked for it has done, and everything is number 0. */
+/* All that it is asked for it has done, and everything has the same number, mostly 0. */
 static void *answer_nothing(void *arg)
 {
 	struct taken_over *mapper = arg;
@@ -383,6 +413,7 @@ static void *answer_nothing(void *arg)
 	while (mapper_recv(mapper->sock, &request, sizeof(request), &bytes, &fds) == 0) {
 		mapper_fds_close(&fds);
 		mapper->n_destroyed += request.op == MAPPER_DESTROY && request.kind == MLX5_OBJECT_MR;
+		answer.handle = __atomic_load_n(&mapper->handle, __ATOMIC_RELAXED);
 		mapper_send(mapper->sock, &answer, mapper_answer_bytes(&request),
 			    request.op == mapper->sends_with ? &one : NULL);
 	}
@@ -470,17 +501,87 @@ TEST(answer_with_a_descriptor_is_refused)
 }
 
 /* The client registers a region by its command descriptor, and nobody records it. */
-static uint32_t register_stray(const struct client *c, int command_fd)
+static uint32_t register_stray(const struct nic_ctx *ctx, int command_fd, const void *mem)
 {
-	const struct mlx5_reg stray = {.pd = c->ctx->client_pd - 1,
+	const struct mlx5_reg stray = {.pd = ctx->client_pd - 1,
 				       .access = IBV_ACCESS_LOCAL_WRITE,
 				       .bytes = CLIENT_MEM_BYTES,
 				       .iova = CLIENT_IOVA,
-				       .data = c->mem};
+				       .data = mem};
 	uint32_t handle;
 
 	ASSERT_OK(mlx5_uverbs_reg_mr(command_fd, &stray, &handle));
 	return handle;
+}
+
+struct with_stray {
+	struct taken_over mapper;
+	struct nic *nic;
+	struct nic_ctx *ctx;
+	int command_fd; /* the context's */
+	int mem_fd;
+	uint8_t *mem;
+	uint32_t stray;
+};
+
+static void with_stray_init(struct with_stray *w)
+{
+	const struct nic_ctx_attr of = {.session_id = 1, .uid = ALICE, .health_fd = -1};
+	struct nic_saved_fds saved;
+
+	*w = (struct with_stray){.mapper.sock = -1};
+	w->nic = probe_with(&w->mapper);
+	ASSERT_OK(w->nic->ops->ctx_open(w->nic, &of, &w->ctx));
+	ASSERT_OK(w->nic->ops->ctx_saved_fds(w->ctx, &saved));
+	w->command_fd = saved.fds[0];
+	w->mem_fd = client_memfd(2 * CLIENT_MEM_BYTES, &w->mem);
+	w->stray = register_stray(w->ctx, w->command_fd, w->mem);
+}
+
+static void with_stray_deinit(struct with_stray *w)
+{
+	/* The mapper has destroyed nothing, and the daemon has left it to the mapper. */
+	ASSERT_OK(mlx5_handle_destroy(w->command_fd, MLX5_OBJECT_MR, w->stray));
+	ASSERT(!w->nic->ops->ctx_close(w->ctx));
+	join(&w->mapper);
+	ASSERT(!w->nic->ops->close(w->nic));
+	munmap(w->mem, 2 * CLIENT_MEM_BYTES);
+	close(w->mem_fd);
+}
+
+/* Two records of one region would destroy it twice, and one of another length would not be found by the next daemon. */
+TEST(region_of_another_length_or_record_is_refused)
+{
+	struct nic_mr_attr region = {
+		.kind = NIC_MEM_MEMFD, .length_bytes = 2 * CLIENT_MEM_BYTES, .iova = CLIENT_IOVA, .access = NIC_ACCESS_LOCAL_WRITE};
+	struct nic_mr *mr, *again;
+	struct with_stray w;
+
+	with_stray_init(&w);
+	region.fd = w.mem_fd;
+	__atomic_store_n(&w.mapper.handle, w.stray, __ATOMIC_RELAXED);
+	ASSERT_ERR(w.nic->ops->mr_reg(w.ctx, &region, &mr), EIO);
+	region.length_bytes = CLIENT_MEM_BYTES;
+	ASSERT_OK(w.nic->ops->mr_reg(w.ctx, &region, &mr));
+	ASSERT_ERR(w.nic->ops->mr_reg(w.ctx, &region, &again), EIO);
+	ASSERT(!w.nic->ops->mr_dereg(mr));
+	with_stray_deinit(&w);
+}
+
+/* A client says that it is a GPU's memory, and it is what the client likes. */
+TEST(region_that_its_client_has_made_is_unpinned_by_a_mapper)
+{
+	struct nic_mr_attr region = {.kind = NIC_MEM_PEERMEM, .length_bytes = CLIENT_MEM_BYTES};
+	struct nic_mr *mr;
+	struct with_stray w;
+
+	with_stray_init(&w);
+	region.fd = -1;
+	region.handle = w.stray;
+	ASSERT_OK(w.nic->ops->mr_reg(w.ctx, &region, &mr));
+	ASSERT(!w.nic->ops->mr_dereg(mr));
+	with_stray_deinit(&w);
+	ASSERT_EQ(w.mapper.n_destroyed, 1u);
 }
 
 TEST(regions_that_no_record_names_are_unpinned_by_a_mapper)
@@ -501,7 +602,7 @@ TEST(regions_that_no_record_names_are_unpinned_by_a_mapper)
 	ASSERT_OK(rig.nic[0]->ops->ctx_saved_fds(alice.ctx, &attr.fds));
 	attr.fds.fds[0] = fcntl(attr.fds.fds[0], F_DUPFD_CLOEXEC, 3);
 	ASSERT_GE(attr.fds.fds[0], 0);
-	stray = register_stray(&alice, attr.fds.fds[0]);
+	stray = register_stray(alice.ctx, attr.fds.fds[0], alice.mem);
 	attr.record = record;
 	client_swap_ctx(alice.ctx, NULL);
 	ASSERT(!rig.nic[0]->ops->ctx_unimport(alice.ctx));

@@ -386,3 +386,34 @@ TEST(a_process_cannot_make_the_daemon_wait_for_its_wish)
 	ASSERT_ERR(remote_want_read(fd, &word), EAGAIN);
 	close(fd);
 }
+
+/* Ancillary data are padded, and the number that a packet may have is odd. */
+TEST(packet_with_a_descriptor_too_many_comes_without_any)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE((REMOTE_MAX_FDS + 2) * sizeof(int))] = {0};
+	struct remote_head head = {.op = REMOTE_CTX_OPEN};
+	struct iovec iov = {.iov_base = &head, .iov_len = sizeof(head)};
+	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&header);
+	struct remote_packet packet;
+	int ends[2], socks[2], fds[REMOTE_MAX_FDS + 2];
+	char byte;
+
+	if (test_emulator())
+		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
+	ASSERT_OK(pipe2(ends, O_CLOEXEC | O_NONBLOCK));
+	ASSERT_OK(remote_pair(socks));
+	for (unsigned int i = 0; i < REMOTE_MAX_FDS + 2; i++)
+		fds[i] = ends[1];
+	*c = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(fds)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+	memcpy(CMSG_DATA(c), fds, sizeof(fds));
+	ASSERT_EQ(sendmsg(socks[0], &header, 0), (ssize_t)sizeof(head));
+	close(ends[1]);
+	ASSERT_OK(remote_recv(socks[1], REMOTE_FOR_EVER, &packet));
+	ASSERT_EQ(packet.n_fds, 0u);
+	ASSERT_EQ(read(ends[0], &byte, 1), 0);
+	remote_packet_deinit(&packet);
+	close(ends[0]);
+	close(socks[0]);
+	close(socks[1]);
+}

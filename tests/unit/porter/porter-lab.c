@@ -41,16 +41,24 @@ static void on_failed(void *arg, uint32_t uid, const char *text)
 	s->n_failed++;
 }
 
-void scene_init(struct scene *s)
+void scene_init_with(struct scene *s, int zygote)
 {
-	struct porters_attr attr = {
+	const struct porters_attr attr = {
+		.zygote = zygote,
 		.hooks = {.arg = s, .watch = on_watch, .unwatch = on_unwatch, .alarm = on_alarm, .failed = on_failed}};
 
 	*s = (struct scene){.channel = -1};
 	s->account = foreign_account_new();
 	ASSERT(s->account);
-	ASSERT_OK(zygote_start(NULL, &attr.zygote));
 	ASSERT_OK(porters_new(&attr, &s->porters));
+}
+
+void scene_init(struct scene *s)
+{
+	int zygote;
+
+	ASSERT_OK(zygote_start(NULL, &zygote));
+	scene_init_with(s, zygote);
 }
 
 void hear(struct scene *s)

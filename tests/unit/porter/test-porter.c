@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "daemon/porter/foreign-account.h"
+#include "daemon/porter/message.h"
 #include "daemon/porter/porter.h"
 #include "proto/base/nsec.h"
 #include "proto/framing.h"
@@ -194,4 +195,58 @@ TEST(attached_descriptor_is_open_as_long_as_its_slot)
 	expect_closed_elsewhere(fds[0], &s);
 	close(fds[0]);
 	scene_deinit(&s);
+}
+
+/* ---- a porter that somebody else has taken over -------------------------------------------------------------------------- */
+
+/* The test is the zygote, and then the porter. Returns the porter's end of its channel. */
+static int be_porter(struct scene *s, struct client *client, int zygote)
+{
+	static uint8_t order[FRAMING_MAX_PACKET_BYTES];
+	struct fdlist fds;
+	size_t bytes;
+
+	fdlist_init(&fds);
+	client_init(client, s);
+	ASSERT_OK(framing_recv(zygote, order, sizeof(order), &bytes, &fds));
+	ASSERT_EQ(fds.n, 1u);
+	return fdlist_take(&fds, 0);
+}
+
+/* A report has no use for a descriptor. If one stayed here, a porter could use up the daemon's numbers. */
+static void report_with(unsigned int n_fds)
+{
+	const struct porter_news news = {.event = PORTER_STARTED};
+	struct client client;
+	struct scene s;
+	int zygote[2], ends[2], fds[2], channel;
+
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, zygote));
+	ASSERT_OK(pipe2(ends, O_CLOEXEC));
+	scene_init_with(&s, zygote[0]);
+	channel = be_porter(&s, &client, zygote[1]);
+	fds[0] = fds[1] = ends[1];
+	ASSERT_OK(framing_send(channel, &news, sizeof(news), fds, n_fds));
+	close(ends[1]);
+	hear(&s);
+	ASSERT_EQ(s.n_failed, 1);
+	ASSERT(!is_open_elsewhere(ends[0]));
+	close(ends[0]);
+	close(channel);
+	client_deinit(&client);
+	porters_free(s.porters);
+	foreign_account_unref(s.account);
+	close(zygote[1]);
+}
+
+TEST(porter_whose_report_has_a_descriptor_that_nobody_takes_is_let_go_of)
+{
+	report_with(1);
+}
+
+TEST(porter_whose_report_has_two_descriptors_is_let_go_of)
+{
+	if (test_emulator())
+		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
+	report_with(2);
 }

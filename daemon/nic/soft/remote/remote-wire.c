@@ -207,8 +207,9 @@ static int recv_packet(int sock, int flags, struct remote_packet *packet)
 		{.iov_base = body, .iov_len = sizeof(body)},
 	};
 	union control control;
-	struct msghdr header = {
-		.msg_iov = iov, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof(control)};
+	/* Without the padding, in which one more would find room. */
+	struct msghdr header = {.msg_iov = iov, .msg_iovlen = 2, .msg_control = &control,
+				.msg_controllen = CMSG_LEN(sizeof(int) * (REMOTE_MAX_FDS + 1))};
 	ssize_t n;
 
 	do
