@@ -16,10 +16,11 @@
 
 #include "libclient/runtime/bootstrap/last-words.h"
 #include "libclient/runtime/bootstrap/rank-list.h"
-#include "libclient/runtime/bootstrap/tree-parts.h"
+#include "libclient/runtime/bootstrap/tree-mend.h"
 #include "proto/base/nsec.h"
 
 #define ABORT_FLUSH_NSEC NSEC_PER_SEC
+#define FLUSHED_AT_ONCE 64u
 /* A launcher kills its processes within milliseconds after it knows of an abort. */
 #define LAUNCHER_MSEC 1000
 
@@ -46,7 +47,7 @@ int tree_error(struct tree *tree, char *text)
 	return error;
 }
 
-static void send_to(struct tree *tree, struct link *link, const struct frame *frame)
+void tree_send_to(struct tree *tree, struct link *link, const struct frame *frame)
 {
 	if (link && link_send(link, frame))
 		tree_no_memory(tree, "a message");
@@ -54,17 +55,15 @@ static void send_to(struct tree *tree, struct link *link, const struct frame *fr
 
 void tree_flood(struct tree *tree, const struct link *except, const struct frame *frame)
 {
-	if (tree->parent != except)
-		send_to(tree, tree->parent, frame);
-	for (unsigned int i = 0; i < JOIN_FANOUT; i++)
-		if (tree->children[i] != except)
-			send_to(tree, tree->children[i], frame);
+	for (unsigned int i = 0; i < tree_n_links(tree); i++)
+		if (tree_link(tree, i) != except)
+			tree_send_to(tree, tree_link(tree, i), frame);
 }
 
-static void send_down(struct tree *tree, const struct frame *frame)
+void tree_send_down(struct tree *tree, const struct frame *frame)
 {
 	for (unsigned int i = 0; i < JOIN_FANOUT; i++)
-		send_to(tree, tree->children[i], frame);
+		tree_send_to(tree, tree->children[i], frame);
 }
 
 static struct frame text_frame(uint8_t type, unsigned int rank, int value, const char *text)
@@ -139,7 +138,7 @@ static void send_rows(struct tree *tree)
 		frame.rank = join_rank_at(tree->join, place);
 		collect_row(collect, frame.rank, frame.body);
 		if (place)
-			send_to(tree, tree->children[tree->routes[frame.rank]], &frame);
+			tree_send_to(tree, tree->children[tree->routes[frame.rank]], &frame);
 		else
 			deliver(tree, &frame);
 	}
@@ -153,10 +152,12 @@ static void send_results(struct tree *tree)
 	struct frame frame = {.type = FRAME_RESULT, .kind = collect->kind, .seq = collect->seq, .body = collect->shares,
 			      .bytes = collect->bytes * collect->size};
 
+	if (collect->kind == COLLECT_OPEN && tree->join && tree->later_port)
+		mend_send_book(tree);
 	if (collect->kind == COLLECT_ALLTOALL) {
 		send_rows(tree);
 	} else {
-		send_down(tree, &frame);
+		tree_send_down(tree, &frame);
 		deliver(tree, &frame);
 	}
 	collect_next(collect);
@@ -171,7 +172,7 @@ void tree_share(struct tree *tree, const struct frame *frame)
 	if (tree_error(tree, NULL))
 		return;
 	if (tree->rank) {
-		send_to(tree, tree->parent, frame);
+		tree_send_to(tree, tree->parent, frame);
 		return;
 	}
 	n = collect_add(&tree->collect, frame->rank, frame->seq, frame->kind, frame->value, frame->body, frame->bytes, text,
@@ -206,7 +207,7 @@ static void end_late_call(struct tree *tree, uint32_t limit_msec)
 void tree_late(struct tree *tree, const struct frame *frame)
 {
 	if (tree->rank)
-		send_to(tree, tree->parent, frame);
+		tree_send_to(tree, tree->parent, frame);
 	else if (frame->seq == tree->collect.seq)
 		end_late_call(tree, frame->value);
 }
@@ -250,6 +251,9 @@ void tree_note_fate(struct tree *tree, struct link *from, unsigned int rank, enu
 	if (tree->fates[rank] || rank == tree->rank)
 		return;
 	tree->fates[rank] = (uint8_t)fate;
+	if (tree->members)
+		tree->members->all[rank].n_done = n_done;
+	mend_note_fate(tree, fate);
 	tree_flood(tree, from, &frame);
 	snprintf(text, sizeof(text), fate == FATE_GONE ? "rank %u has ended, or its node cannot be reached" : "rank %u has closed its bootstrap",
 		 rank);
@@ -261,38 +265,49 @@ void tree_note_fate(struct tree *tree, struct link *from, unsigned int rank, enu
 	report_gone(tree, rank);
 }
 
-static bool has_output(const struct tree *tree, const struct link **links, struct pollfd *fds, unsigned int *ret_n)
+/* Waits until a connection takes some of what is left; false: nothing is left. */
+static bool flush_some(struct tree *tree)
 {
-	*ret_n = 0;
-	for (unsigned int i = 0; i <= JOIN_FANOUT; i++) {
-		const struct link *link = i < JOIN_FANOUT ? tree->children[i] : tree->parent;
+	struct pollfd fds[FLUSHED_AT_ONCE];
+	struct link *links[FLUSHED_AT_ONCE];
+	unsigned int n = 0;
+	bool moves = false;
+
+	for (unsigned int i = 0; i < tree_n_links(tree) && n < FLUSHED_AT_ONCE; i++) {
+		struct link *link = tree_link(tree, i);
 
 		if (!link || !link_has_output(link))
 			continue;
-		links[*ret_n] = link;
-		fds[(*ret_n)++] = (struct pollfd){.fd = link->fd, .events = POLLOUT};
+		/* Those that take something at once leave room for the others. */
+		if (link_flush(link) == 0)
+			moves = true;
+		else
+			fds[n] = (struct pollfd){.fd = link->fd, .events = POLLOUT}, links[n++] = link;
 	}
-	return *ret_n;
+	if (!n || moves || poll(fds, n, 20) <= 0)
+		return n || moves;
+	for (unsigned int i = 0; i < n; i++)
+		moves |= fds[i].revents && link_flush(links[i]) == 0;
+	/* The links that are left are broken or full, and a broken one is always ready. */
+	if (!moves)
+		poll(NULL, 0, 1);
+	return true;
 }
 
 void tree_flush_for(struct tree *tree, uint64_t nsec)
 {
-	const struct link *links[JOIN_FANOUT + 1];
-	struct pollfd fds[JOIN_FANOUT + 1];
 	uint64_t end = nsec_now() + nsec;
-	unsigned int n;
 
-	while (has_output(tree, links, fds, &n) && nsec_now() < end) {
-		bool moves = false;
+	while (flush_some(tree) && nsec_now() < end)
+		;
+}
 
-		if (poll(fds, n, 20) <= 0)
-			continue;
-		for (unsigned int i = 0; i < n; i++)
-			moves |= fds[i].revents && link_flush((struct link *)(uintptr_t)links[i]) == 0;
-		/* The links that are left are broken or full, and a broken one is always ready. */
-		if (!moves)
-			poll(NULL, 0, 1);
-	}
+void tree_send_abort(struct tree *tree, int status, const char *text)
+{
+	struct frame frame = text_frame(FRAME_ABORT, tree->rank, status, text);
+
+	tree_flood(tree, NULL, &frame);
+	tree_flush_for(tree, ABORT_FLUSH_NSEC);
 }
 
 static void end_process(struct tree *tree, struct link *from, const struct frame *frame)
@@ -324,22 +339,26 @@ static void take_failure(struct tree *tree, struct link *from, const struct fram
 
 static void take_from_child(struct tree *tree, struct link *from, const struct frame *frame)
 {
+	unsigned int i = 0;
+
+	while (i < JOIN_FANOUT && tree->children[i] != from)
+		i++;
+	if (i == JOIN_FANOUT)
+		return;
 	if (frame->type == FRAME_LATE) {
 		tree_late(tree, frame);
 		return;
 	}
-	for (unsigned int i = 0; i < JOIN_FANOUT; i++)
-		if (tree->children[i] == from)
-			tree->routes[frame->rank] = (uint8_t)i;
+	tree->routes[frame->rank] = (uint8_t)i;
 	tree_share(tree, frame);
 }
 
 static void take_from_parent(struct tree *tree, const struct frame *frame)
 {
 	if (frame->type == FRAME_RESULT)
-		send_down(tree, frame);
+		tree_send_down(tree, frame);
 	else if (frame->rank != tree->rank)
-		send_to(tree, tree->children[tree->routes[frame->rank]], frame);
+		tree_send_to(tree, tree->children[tree->routes[frame->rank]], frame);
 	if (frame->type == FRAME_RESULT || frame->rank == tree->rank)
 		deliver(tree, frame);
 }
@@ -349,8 +368,7 @@ void tree_take(struct tree *tree, struct link *from, const struct frame *frame)
 	switch (frame->type) {
 	case FRAME_SHARE:
 	case FRAME_LATE:
-		if (from != tree->parent)
-			take_from_child(tree, from, frame);
+		take_from_child(tree, from, frame);
 		return;
 	case FRAME_RESULT:
 	case FRAME_ROW:
@@ -363,6 +381,13 @@ void tree_take(struct tree *tree, struct link *from, const struct frame *frame)
 	case FRAME_GONE:
 	case FRAME_BYE:
 		tree_note_fate(tree, from, frame->rank, frame->type == FRAME_GONE ? FATE_GONE : FATE_CLOSED, frame->seq);
+		return;
+	case FRAME_BOOK:
+		if (from == tree->parent)
+			mend_take_book(tree, frame);
+		return;
+	case FRAME_MOVED:
+		mend_take_move(tree, from, frame);
 		return;
 	default:
 		end_process(tree, from, frame);
