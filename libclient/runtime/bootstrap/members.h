@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each rank knows of all ranks of an open job: the place of each in the tree, where it listens, and which rank it hangs below. Rank 0 makes
- * the book and sends it when all have come.
+ * The book of an open job, which each rank has: the place of each rank in the tree, where it listens, and which rank it hangs below. Rank 0 makes
+ * it and sends it when all have come.
  *
  * A parent has a lower place than its children, also after a rank has found another parent, so there are no circles. Bytes of the book are
  * checked before they are used. No sockets; one thread at a time.
@@ -13,7 +13,7 @@
 
 #include "libclient/runtime/bootstrap/uid.h"
 
-/* Of the book, for each rank: its place, its port, and its address, 0.0.0.0 for rank 0's machine. */
+/* One entry of the book: a rank's place, its port, and its address, 0.0.0.0 for rank 0's machine. */
 #define MEMBERS_ENTRY_BYTES 24
 
 struct member {

@@ -58,6 +58,7 @@ static int end_connect(struct reach *reach)
 /* 1: all `n` bytes are there, 0: not yet. `n` is at most WIRE_REPLY_BYTES. */
 static int receive(struct reach *reach, size_t n)
 {
+	/* `have` is bounded by n */
 	ssize_t got = recv(reach->fd, reach->bytes + reach->have, n - reach->have, 0);
 
 	if (!got)

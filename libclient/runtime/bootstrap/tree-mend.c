@@ -16,8 +16,6 @@
 #define TRY_NSEC (3 * NSEC_PER_SEC)
 #define FIRST_PAUSE_NSEC (20 * NSEC_PER_MSEC)
 #define LAST_PAUSE_NSEC (2 * NSEC_PER_SEC)
-/* Ranks find another parent within milliseconds; a busy machine takes longer. */
-#define PROBE_PAUSE_NSEC (100 * NSEC_PER_MSEC)
 #define PROBE_NSEC (2 * NSEC_PER_SEC)
 #define MOST_REFUSALS 3
 /* As TCP does: socket_tune(). */
@@ -57,12 +55,6 @@ bool mend_is_urgent(const struct tree *tree)
 	if (!tree->members || has_parent(tree))
 		return false;
 	return tree->parent || tree->guardian || (tree->mend.is_on && tree->mend.has_died) || has_lost_ranks(tree);
-}
-
-static void look_soon(struct tree *tree)
-{
-	if (!tree->mend.look_at)
-		tree->mend.look_at = nsec_now() + PROBE_PAUSE_NSEC;
 }
 
 /* ---- what ranks know of each other ------------------------------------------------------------------------------------------- */
@@ -126,13 +118,7 @@ void mend_take_move(struct tree *tree, const struct link *from, const struct fra
 	member->may_have_closed = false;
 	tree_flood(tree, from, frame);
 	if (tree->fates[frame->value] == FATE_GONE)
-		look_soon(tree);
-}
-
-void mend_note_fate(struct tree *tree, enum fate fate)
-{
-	if (tree->members && fate == FATE_GONE)
-		look_soon(tree);
+		tree_look_soon(tree);
 }
 
 static void tell_fate(struct tree *tree, struct link *link, unsigned int rank)
@@ -183,7 +169,7 @@ void mend_parent_lost(struct tree *tree, enum mend_why why)
 	mend->pause = FIRST_PAUSE_NSEC;
 	mend->step = 0;
 	mend->n_alive = 0;
-	look_soon(tree);
+	tree_look_soon(tree);
 }
 
 static bool ask(struct tree *tree, unsigned int rank)
@@ -345,7 +331,7 @@ static void look(struct tree *tree)
 
 		if (!is_lost(tree, rank))
 			continue;
-		look_soon(tree);
+		tree_look_soon(tree);
 		if (!free_probe(tree)) {
 			mend->look_from = rank;
 			return;

@@ -27,8 +27,6 @@ void mend_init(struct tree *tree); /* of zeros */
 void mend_send_book(struct tree *tree); /* of rank 0, when all have come */
 void mend_take_book(struct tree *tree, const struct frame *frame);
 void mend_take_move(struct tree *tree, const struct link *from, const struct frame *frame);
-/* After tree_note_fate(). */
-void mend_note_fate(struct tree *tree, enum fate fate);
 /* The connection of MEND_LEFT ended before it carried a frame. */
 enum mend_why { MEND_DIED, MEND_CLOSED, MEND_LEFT };
 void mend_parent_lost(struct tree *tree, enum mend_why why);

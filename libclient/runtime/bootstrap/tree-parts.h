@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of a tree, for the files that make it up: tree-route.c handles frames, tree-mend.c finds other parents, tree.c has the thread and
- * tree-calls.c the calls.
+ * The parts of a tree, for the files that make it up: tree-send.c sends, tree-mend.c finds other parents, tree-route.c handles frames, tree.c has
+ * the thread and tree-calls.c the calls.
  */
 #ifndef SHMD_RUNTIME_TREE_PARTS_H
 #define SHMD_RUNTIME_TREE_PARTS_H
@@ -18,13 +18,15 @@
 enum fate { FATE_ALIVE, FATE_GONE, FATE_CLOSED };
 
 #define MEND_MOST_PROBES 16u
+/* Ranks find another parent within milliseconds; a busy machine takes longer. */
+#define MEND_LOOK_NSEC (100 * NSEC_PER_MSEC)
 
 struct probe {
 	struct reach reach;
 	unsigned int rank;
 };
 
-/* Of a tree whose ranks end: tree-mend.h. */
+/* How a tree whose ranks end is mended: tree-mend.h. */
 struct mend {
 	bool is_on; /* this rank looks for a parent */
 	bool has_died; /* the one before; else it closed */
@@ -101,7 +103,7 @@ struct tree {
 	char error_text[TREE_TEXT_BYTES];
 };
 
-/* Of tree_link(); some are NULL. */
+/* How many tree_link() has; some are NULL. */
 static inline unsigned int tree_n_links(const struct tree *tree)
 {
 	return JOIN_FANOUT + 2 + tree->n_kin;
@@ -116,16 +118,13 @@ static inline struct link *tree_link(const struct tree *tree, unsigned int i)
 	return tree->kin[i - JOIN_FANOUT - 2];
 }
 
-/* tree.c: what the thread runs; and one more child, -ENOMEM. */
+/* tree.c: what the thread runs. */
 void *tree_run(void *tree);
-int tree_add_kin(struct tree *tree, struct link *link);
 
-/* tree-route.c; all on the tree's thread. */
+/* tree-send.c; all on the tree's thread. One more child: -ENOMEM. */
+int tree_add_kin(struct tree *tree, struct link *link);
 void tree_send_to(struct tree *tree, struct link *link, const struct frame *frame); /* NULL is fine */
 void tree_send_down(struct tree *tree, const struct frame *frame);		     /* to the children of the opening */
-void tree_take(struct tree *tree, struct link *from, const struct frame *frame); /* does not free the body */
-void tree_share(struct tree *tree, const struct frame *frame);			 /* of this rank, or of one below it */
-void tree_late(struct tree *tree, const struct frame *frame);
 /* n_done: of a rank that has closed. */
 void tree_note_fate(struct tree *tree, struct link *from, unsigned int rank, enum fate fate, uint64_t n_done);
 void tree_start_watch(struct tree *tree);
@@ -139,5 +138,12 @@ int tree_error(struct tree *tree, char *text);
 /* This error for all ranks. */
 void tree_fail_all(struct tree *tree, int error, const char *text);
 void tree_no_memory(struct tree *tree, const char *what);
+/* Looks after ranks whose parent has died, soon: tree-mend.h. */
+void tree_look_soon(struct tree *tree);
+
+/* tree-route.c; on the tree's thread, too. */
+void tree_take(struct tree *tree, struct link *from, const struct frame *frame); /* does not free the body */
+void tree_share(struct tree *tree, const struct frame *frame);			 /* of this rank, or of one below it */
+void tree_late(struct tree *tree, const struct frame *frame);
 
 #endif

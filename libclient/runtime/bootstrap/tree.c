@@ -17,17 +17,6 @@
 /* A neighbour that takes no byte for so long is stopped or lost. */
 #define STALL_NSEC (5 * NSEC_PER_SEC)
 
-int tree_add_kin(struct tree *tree, struct link *link)
-{
-	struct link **more = realloc(tree->kin, (tree->n_kin + 1) * sizeof(struct link *));
-
-	if (!more)
-		return -ENOMEM;
-	tree->kin = more;
-	tree->kin[tree->n_kin++] = link;
-	return 0;
-}
-
 static void unlink_from(struct tree *tree, const struct link *link)
 {
 	for (unsigned int i = 0; i < JOIN_FANOUT; i++)
@@ -218,7 +207,7 @@ static void take_orders(struct tree *tree)
 	}
 }
 
-/* Without memory for more entries the newest links wait. */
+/* Without memory for more entries the newest links wait. No rank has more links than twice WIRE_MOST_RANKS. */
 static void make_room(struct tree *tree)
 {
 	unsigned int n = 2 * tree_n_links(tree);
@@ -227,9 +216,11 @@ static void make_room(struct tree *tree)
 
 	if (tree_n_links(tree) <= tree->n_room)
 		return;
+	/* bounded: see above */
 	fds = realloc(tree->fds, (n + TREE_OTHER_FDS) * sizeof(*fds));
 	if (fds)
 		tree->fds = fds;
+	/* bounded, too */
 	links = realloc(tree->polled, n * sizeof(struct link *));
 	if (links)
 		tree->polled = links;

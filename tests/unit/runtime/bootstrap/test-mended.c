@@ -20,7 +20,7 @@
 
 enum state { LIVES, DIED, CLOSED };
 
-/* Of all processes of a job. */
+/* All processes of a job have this. */
 struct shared {
 	int ready;
 	int is_over;
@@ -124,7 +124,7 @@ static uint64_t wait_for_news(const struct fates *fates)
 	return nsec_now() - begin_at;
 }
 
-/* Those that are left close; there was one report of each death, and none of others. */
+/* The ranks that are left close; there was one report of each death, and none of others. */
 static void end(struct fates *fates)
 {
 	store(&fates->shared->is_over, 1);
@@ -199,7 +199,7 @@ TEST_TIMEOUT(ranks_below_one_that_closed_hear_of_later_deaths, 120)
 	begin(&fates, 20);
 	close_one(&fates, 0);
 	for (int i = 0; i < 3; i++) {
-		/* Those below a rank that closed need some time to find another. */
+		/* The ranks below it need some time to find another parent. */
 		usleep(200000);
 		kill_one(&fates, one_that_lives(&fates, &seed));
 		wait_for_news(&fates);

@@ -393,7 +393,6 @@ TEST(a_rank_is_dead_only_if_its_connection_ends_after_it_spoke)
 	tree_free(tree);
 }
 
-/* What a book says is checked: places are those of a tree. */
 TEST(a_book_that_is_no_book_of_this_job_is_refused)
 {
 	uint8_t book[3 * MEMBERS_ENTRY_BYTES], bad[sizeof(book)];
