@@ -121,6 +121,58 @@ TEST_TIMEOUT(open_mpi_by_mpi, 120)
 	expect_job(need_open_mpi(), "mpi", "libmpi.so.40 MPI_Init MPI_Finalize");
 }
 
+/* ---- communicators other than MPI_COMM_WORLD --------------------------------------------------------------------------------- */
+
+#define N_OF_WORLD 5
+
+static void run_with_comm(const char *launcher, const char *how, const char *library, char output[OUTPUT_BYTES])
+{
+	char command[1024];
+	int status;
+
+	if (test_emulator())
+		test_skip("the kernel cannot start programs for an emulator");
+	setenv("BOOTSTRAP_RANK_COMM", how, 1);
+	snprintf(command, sizeof(command), "%s -n %d %s auto %s MPI_Init MPI_Finalize 2>&1", launcher, N_OF_WORLD, SHMD_TEST_RANK, library);
+	status = run(command, output);
+	if (strstr(output, "no library: "))
+		test_skip("the launcher's library is not installed");
+	if (status)
+		printf("%s\n", output);
+	ASSERT_EQ(status, 0);
+}
+
+static void expect_member(const char *output, int world_rank, int rank, int size)
+{
+	char line[128];
+
+	snprintf(line, sizeof(line), "rank %d of MPI_COMM_WORLD is rank %d of %d\n", world_rank, rank, size);
+	ASSERT(strstr(output, line));
+}
+
+/* Ranks 4, 2, 0 are one job, 3, 1 another, at the same time; then the same ranks as in the world, by another handle. */
+static void expect_comms(const char *launcher, const char *library)
+{
+	char output[OUTPUT_BYTES];
+
+	run_with_comm(launcher, "split", library, output);
+	for (int rank = 0; rank < N_OF_WORLD; rank++)
+		expect_member(output, rank, (N_OF_WORLD - 1 - rank) / 2, rank % 2 ? 2 : 3);
+	run_with_comm(launcher, "dup", library, output);
+	for (int rank = 0; rank < N_OF_WORLD; rank++)
+		expect_member(output, rank, rank, N_OF_WORLD);
+}
+
+TEST_TIMEOUT(communicators_of_mpich, 120)
+{
+	expect_comms(need_hydra(), "libmpich.so.12");
+}
+
+TEST_TIMEOUT(communicators_of_open_mpi, 120)
+{
+	expect_comms(need_open_mpi(), "libmpi.so.40");
+}
+
 /* A launcher may drop what its processes write last, so their status decides: without the abort they would not end at all. */
 static void expect_abort(const char *launcher, const char *module)
 {
