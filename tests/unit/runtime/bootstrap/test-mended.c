@@ -3,16 +3,19 @@
 #include "tests/lib/test.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <shmemclient.h>
 
+#include "libclient/runtime/bootstrap/uid.h"
 #include "proto/base/nsec.h"
 #include "tests/unit/runtime/bootstrap/job.h"
 
@@ -73,17 +76,29 @@ static void hear(struct job *job, int rank)
 	store(&shared->closed[rank], 1);
 }
 
-static void begin(struct fates *fates, int size)
+/* The job's id has an address of this family alone. */
+static void begin_by(struct fates *fates, int size, int family)
 {
+	struct bootstrap_attr attr = {.interface = "=lo", .family = family};
+
 	*fates = (struct fates){.n_left = size};
 	fates->shared = mmap(NULL, sizeof(*fates->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT(fates->shared != MAP_FAILED);
 	job_init(&fates->job, size, hear);
+	if (family) {
+		bootstrap_uid_drop(&fates->job.uid);
+		ASSERT_OK(bootstrap_uid_make(&attr, &fates->job.uid));
+	}
 	fates->job.arg = fates->shared;
 	job_fork(&fates->job, fates->pids, 0, size - 1);
 	bootstrap_uid_drop(&fates->job.uid);
 	for (uint64_t end = nsec_now() + test_patience_nsec(); load(&fates->shared->ready) < size; usleep(1000))
 		ASSERT_LT(nsec_now(), end);
+}
+
+static void begin(struct fates *fates, int size)
+{
+	begin_by(fates, size, 0);
 }
 
 static void kill_one(struct fates *fates, int rank)
@@ -204,6 +219,35 @@ TEST_TIMEOUT(ranks_below_one_that_closed_hear_of_later_deaths, 120)
 		kill_one(&fates, one_that_lives(&fates, &seed));
 		wait_for_news(&fates);
 		close_one(&fates, one_that_lives(&fates, &seed));
+	}
+	end(&fates);
+}
+
+static bool has_ipv6(void)
+{
+	struct sockaddr_in6 at = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool has = fd >= 0 && !bind(fd, (struct sockaddr *)&at, sizeof(at));
+
+	if (fd >= 0)
+		close(fd);
+	return has;
+}
+
+TEST_TIMEOUT(a_job_over_ipv6_hears_of_deaths_too, 120)
+{
+	struct uid_parts parts;
+	struct fates fates;
+
+	if (!has_ipv6())
+		test_skip("this machine has no address ::1");
+	begin_by(&fates, 12, AF_INET6);
+	ASSERT_OK(uid_unpack(&fates.job.uid, &parts));
+	ASSERT_EQ(parts.n_addresses, 1);
+	ASSERT_EQ(parts.addresses[0].any.sa_family, AF_INET6);
+	for (int rank = 0; rank < 3; rank++) {
+		kill_one(&fates, rank);
+		wait_for_news(&fates);
 	}
 	end(&fates);
 }
