@@ -75,12 +75,10 @@ static int try_broadcast(struct broadcast *b, uint64_t deadline)
 /* With the lock. */
 static int broadcast_uid(const struct bootstrap_attr *attr, int rank, int size, uint64_t deadline, struct shmd_uid *ret)
 {
-	struct broadcast *b = is_stuck ? NULL : calloc(1, sizeof(*b));
+	struct broadcast *b = calloc(1, sizeof(*b));
 	struct shmd_uid made;
 	int err;
 
-	if (is_stuck)
-		return shmd_error_set(-ETIMEDOUT, "an earlier call of the OpenSHMEM library has not returned yet");
 	if (!b)
 		return shmd_error_set(-ENOMEM, "no memory for a broadcast");
 	broadcast_make(attr, rank, &made);
@@ -109,18 +107,26 @@ static void end_job(int status, const char *why)
 	limited_call("OpenSHMEM's shmem_global_exit", exit_all, &last, nsec_now() + LIMITED_END_NSEC);
 }
 
+/* With the lock. */
+static int meet(const struct bootstrap_attr *attr, struct links_attr *links, struct shmd_uid *ret)
+{
+	int err = is_stuck ? shmd_error_set(-ETIMEDOUT, "an earlier call of the OpenSHMEM library has not returned yet") : find_functions();
+
+	if (err)
+		return err;
+	links->rank = shmem.my_pe();
+	links->size = shmem.n_pes();
+	return broadcast_uid(attr, links->rank, links->size, links->deadline, ret);
+}
+
 static int open_openshmem(const struct bootstrap_attr *attr, const char *args, uint64_t deadline, struct shmd_bootstrap *ret)
 {
 	struct links_attr links = {.name = "openshmem", .node_rank = -1, .node_size = -1, .deadline = deadline, .abort = end_job};
 	struct shmd_uid uid;
-	int err = find_functions();
+	int err;
 
-	if (err)
-		return err;
-	links.rank = shmem.my_pe();
-	links.size = shmem.n_pes();
 	pthread_mutex_lock(&lock);
-	err = broadcast_uid(attr, links.rank, links.size, deadline, &uid);
+	err = meet(attr, &links, &uid);
 	pthread_mutex_unlock(&lock);
 	links.uid = &uid;
 	return err ? err : links_open(attr, &links, ret);
