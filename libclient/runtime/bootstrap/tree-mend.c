@@ -169,6 +169,7 @@ void mend_parent_lost(struct tree *tree, enum mend_why why)
 	mend->pause = FIRST_PAUSE_NSEC;
 	mend->step = 0;
 	mend->n_alive = 0;
+	mend->has_asked_all = false;
 	tree_look_soon(tree);
 }
 
@@ -198,6 +199,7 @@ static void ask_next(struct tree *tree)
 			return;
 	}
 	mend->is_on = mend->n_alive;
+	mend->has_asked_all = true;
 	mend->n_alive = 0;
 	mend->step = 0;
 	mend->at = nsec_now() + mend->pause;
@@ -326,6 +328,11 @@ static void look(struct tree *tree)
 	mend->look_at = 0;
 	if (has_parent(tree))
 		return;
+	/* A rank that is to answer may be slow, and knows more. */
+	if (mend->is_on && !mend->has_asked_all) {
+		tree_look_soon(tree);
+		return;
+	}
 	for (unsigned int i = 0; i < tree->size; i++) {
 		unsigned int rank = (mend->look_from + i) % tree->size;
 

@@ -34,6 +34,7 @@ struct mend {
 	uint64_t pause;
 	unsigned int step; /* of members_candidate() */
 	unsigned int n_alive; /* candidates so far that may be alive */
+	bool has_asked_all; /* in vain */
 	unsigned int asked;
 	struct reach reach;
 	uint64_t look_at; /* 0, or when to look after ranks whose parent has died */

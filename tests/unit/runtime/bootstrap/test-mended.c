@@ -108,14 +108,6 @@ static void kill_one(struct fates *fates, int rank)
 	ASSERT_OK(kill(fates->pids[rank], SIGKILL));
 }
 
-static void close_one(struct fates *fates, int rank)
-{
-	fates->states[rank] = CLOSED;
-	fates->n_left--;
-	store(&fates->shared->closes[rank], 1);
-	job_wait(fates->pids, rank, rank, 0);
-}
-
 static bool all_know(const struct fates *fates)
 {
 	for (int to = 0; to < fates->job.size; to++)
@@ -204,23 +196,6 @@ TEST_TIMEOUT(each_rank_hears_of_deaths_at_once_whatever_their_order, 200)
 		printf("seed %u: all know of some deaths after %.1f ms at most\n", first, (double)longest / 1e6);
 		end(&fates);
 	}
-}
-
-TEST_TIMEOUT(ranks_below_one_that_closed_hear_of_later_deaths, 120)
-{
-	unsigned int seed = 3;
-	struct fates fates;
-
-	begin(&fates, 20);
-	close_one(&fates, 0);
-	for (int i = 0; i < 3; i++) {
-		/* The ranks below it need some time to find another parent. */
-		usleep(200000);
-		kill_one(&fates, one_that_lives(&fates, &seed));
-		wait_for_news(&fates);
-		close_one(&fates, one_that_lives(&fates, &seed));
-	}
-	end(&fates);
 }
 
 static bool has_ipv6(void)
