@@ -57,6 +57,7 @@ const struct args_option args_options[N_OPTIONS] = {
 	[OPTION_KEEP_GOING] = {"--keep-going", NULL, VALUE_NONE, NULL, "let the others run on when one fails"},
 	[OPTION_KILL_AFTER] = {"--kill-after", "SECONDS", VALUE_SECONDS, NULL, "time from SIGTERM to SIGKILL (5)"},
 	[OPTION_TIMEOUT] = {"--timeout", "SECONDS", VALUE_SECONDS_OF_JOB, NULL, "end the job after SECONDS, with status 124"},
+	[OPTION_NODES] = {"--nodes", "NAME[,NAME]", VALUE_TEXT, NULL, "where: this node only, as localhost or by its name"},
 };
 
 static int usage_error(const struct args *args, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -211,8 +212,6 @@ static int refuse_option(const struct args *args, const char *word, size_t bytes
 	char typed[SUGGEST_MAX_BYTES + 1], buf[HINT_BYTES];
 	struct suggest near = suggest_begin(typed);
 
-	if (args->command && is_name(args->command->refused, word, bytes))
-		return usage_error(args, "%s: %s", args->command->refused, args->command->refused_why);
 	snprintf(typed, sizeof(typed), "%.*s", (int)bytes, word);
 	for (int id = 0; id < N_OPTIONS; id++)
 		if (!args->command || (args->command->options | OPTIONS_COMMON) & OPTION_BIT(id))

@@ -45,6 +45,7 @@ enum args_option_id {
 	OPTION_KEEP_GOING,
 	OPTION_KILL_AFTER,
 	OPTION_TIMEOUT,
+	OPTION_NODES,
 	N_OPTIONS,
 };
 
@@ -98,7 +99,6 @@ struct args_command {
 	int (*run)(struct ctl *ctl);
 	bool is_local; /* asks no daemon: ctl->client is NULL */
 	bool takes_program; /* the first word that is no option ends those of shmemctl: a program and its arguments */
-	const char *refused, *refused_why; /* an option that people may expect; or NULL */
 };
 
 struct args {

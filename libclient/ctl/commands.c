@@ -189,8 +189,9 @@ const struct args_command ctl_commands[] = {
 	 "failure, 128 and the number of a signal. 124 is the time limit, 126 and 127 are\n"
 	 "a program that cannot be executed or found. No daemon has to run.\n",
 	 OPTION_BIT(OPTION_PES) | OPTION_BIT(OPTION_ENV) | OPTION_BIT(OPTION_CHDIR) | OPTION_BIT(OPTION_BIND) | OPTION_BIT(OPTION_NO_PREFIX) |
-		 OPTION_BIT(OPTION_OUTPUT_FILES) | OPTION_BIT(OPTION_KEEP_GOING) | OPTION_BIT(OPTION_KILL_AFTER) | OPTION_BIT(OPTION_TIMEOUT),
-	 0, {NULL}, ctl_run, true, true, "--nodes", "run starts processes on this node only; use srun or mpirun for several"},
+		 OPTION_BIT(OPTION_OUTPUT_FILES) | OPTION_BIT(OPTION_KEEP_GOING) | OPTION_BIT(OPTION_KILL_AFTER) | OPTION_BIT(OPTION_TIMEOUT) |
+		 OPTION_BIT(OPTION_NODES),
+	 0, {NULL}, ctl_run, true, true},
 	{"help", "[COMMAND]", "explain all commands, or one",
 	 "The same as --help, or as COMMAND --help.\n",
 	 0, 0, {&command_word}, show_help, true},

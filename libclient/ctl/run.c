@@ -46,6 +46,27 @@ static int check_pattern(const char *pattern, uint64_t n_pes)
 	return 0;
 }
 
+/* By its whole name, or by the part before the first dot. */
+static bool is_this_node(const char *name, size_t bytes)
+{
+	static const char *const always[] = {"localhost", "127.0.0.1", "::1"};
+	char own[256] = "";
+
+	for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++)
+		if (strlen(always[i]) == bytes && !strncmp(always[i], name, bytes))
+			return true;
+	gethostname(own, sizeof(own) - 1);
+	return bytes && !strncmp(own, name, bytes) && (bytes == strlen(own) || bytes == strcspn(own, "."));
+}
+
+static int check_nodes(const char *nodes)
+{
+	for (; nodes; nodes = strchr(nodes, ',') ? strchr(nodes, ',') + 1 : NULL)
+		if (!is_this_node(nodes, strcspn(nodes, ",")))
+			return ctl_fail("--nodes: run starts processes on this node only; use srun or mpirun for several; see shmemctl run --help");
+	return 0;
+}
+
 static int check(const struct args *args, uint64_t n_pes)
 {
 	int r;
@@ -57,6 +78,8 @@ static int check(const struct args *args, uint64_t n_pes)
 	if (n_pes > RUN_MAX_PES)
 		return ctl_fail("--pes takes 1 to %u, not %s; see shmemctl run --help", RUN_MAX_PES, args->values[OPTION_PES]);
 	r = check_pattern(args->values[OPTION_OUTPUT_FILES], n_pes);
+	if (!r)
+		r = check_nodes(args->values[OPTION_NODES]);
 	return r ? r : check_env(args);
 }
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """shmemctl run starts an example as a world, over mapped memory and over queues: test-run-example.py SHMEMCTL EXAMPLE NAME"""
 import os
+import socket
 import subprocess
 import sys
 
@@ -19,9 +20,28 @@ if os.environ.get('MESON_EXE_WRAPPER'):
     print('the launcher starts programs of this machine alone')
     sys.exit(77)
 shmemctl, example, name = sys.argv[1:]
+
+
+def check(n_pes, **variables):
+    done = subprocess.run([shmemctl, 'run', '-n', str(n_pes), example], capture_output=True, text=True, timeout=PATIENCE_SEC,
+                          check=False, env=os.environ | variables)
+    if done.returncode or sorted(done.stdout.splitlines()) != EXPECTED[name](n_pes):
+        sys.exit(f'{n_pes} PEs, {variables}: status {done.returncode}, printed {done.stdout!r} and {done.stderr!r}')
+
+
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(('::1', 0))
+    except OSError:
+        return False
+    return True
+
+
 for paths in ('self,mapped', 'self,queue'):
-    for n_pes in (1, 2, 4, 7):
-        done = subprocess.run([shmemctl, 'run', '-n', str(n_pes), example], capture_output=True, text=True, timeout=PATIENCE_SEC,
-                              check=False, env=os.environ | {'SHMD_PATHS': paths})
-        if done.returncode or sorted(done.stdout.splitlines()) != EXPECTED[name](n_pes):
-            sys.exit(f'{n_pes} PEs, {paths}: status {done.returncode}, printed {done.stdout!r} and {done.stderr!r}')
+    for pes in (1, 2, 4, 7):
+        check(pes, SHMD_PATHS=paths)
+if name == 'hello' and has_ipv6():
+    check(4, SHMD_BOOTSTRAP_FAMILY='ipv6', SHMD_BOOTSTRAP_INTERFACE='=lo')
+elif name == 'hello':
+    print('this machine has no address ::1, so the family ipv6 was not tried')

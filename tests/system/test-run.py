@@ -4,6 +4,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -79,7 +80,9 @@ def check_usage(cases, lab):
             (['PE'], 2, 'needs the number of processes'),
             (['-n', '2'], 2, 'needs a program'),
             (['-n', '2', '--json', 'PE'], 2, 'json does not go with run'),
-            (['-n', '2', '--nodes', '2', 'PE'], 2, 'on this node only'),
+            (['-n', '2', '--nodes', '2', 'PE'], 2, '--nodes: run starts processes on this node only; use srun or mpirun for several'),
+            (['-n', '2', '--nodes', 'localhost,other', 'PE'], 2, 'on this node only'),
+            (['-n', '2', '--nodes=', 'PE'], 2, 'nodes'),
             (['-n', '2', '--bind', 'socket', 'PE'], 2, 'takes none or core'),
             (['-n', '2', '--watch', 'PE'], 2, 'watch does not go with run'),
             (['-n', '2', '--output-files', 'x', 'PE'], 2, '%r, the rank, must stand in it'),
@@ -106,6 +109,10 @@ def check_usage(cases, lab):
     problems += lacks(lab.run('-n', '1', '--', 'PE', 'print=x'), 0, r'\[0\] x')
     problems += lacks(lab.run('--help'), 0, 'Usage: shmemctl .OPTION.... run -n N')
     cases.add('words_behind_the_program_are_its_own', problems)
+    problems = []
+    for names in ('localhost', '127.0.0.1', '::1', socket.gethostname(), 'localhost,' + socket.gethostname().split('.')[0]):
+        problems += lacks(lab.run('-n', '2', '--nodes', names, 'PE', 'print=x'), 0, r'\[1\] x')
+    cases.add('this_node_by_its_names', problems)
     done = lab.run('-n', '1000', 'PE', preexec_fn=lambda: __import__('resource').setrlimit(7, (256, 1024)))
     cases.add('too_few_descriptors_are_said_before_the_start', lacks(done, 1, '1000 PEs need 3064 descriptors, but the hard limit is 1024'))
 

@@ -202,6 +202,17 @@ int connect_begin(const union address *to, const union address *local)
 	return take_fd(&fd);
 }
 
+int connect_by(const union address *to, const char *interface)
+{
+	union address local;
+
+	if (!interface || !*interface)
+		return connect_begin(to, NULL);
+	if (local_addresses(interface, to->any.sa_family, &local, 1) < 0)
+		return -ENODEV;
+	return connect_begin(to, &local);
+}
+
 void socket_tune(int fd)
 {
 	int on = 1, idle_sec = 10, interval_sec = 5, probes = 3, unanswered_msec = 25000;

@@ -30,6 +30,8 @@ int listen_everywhere(int family, uint16_t port, unsigned int n_ports, uint16_t 
 
 /* An own descriptor (own-fds.h). Begins to connect from `local` (NULL: the kernel chooses). Returns the socket, which is writable once it is connected, or -errno. */
 int connect_begin(const union address *to, const union address *local);
+/* The same from an address of these interfaces; NULL or "": the kernel chooses. -ENODEV: none of them has one. */
+int connect_by(const union address *to, const char *interface);
 /* Sends at once, and notices within half a minute that the other machine is gone. */
 void socket_tune(int fd);
 

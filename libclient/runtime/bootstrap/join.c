@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "libclient/runtime/bootstrap/address.h"
+#include "libclient/runtime/bootstrap/members.h"
 #include "proto/base/cleanup.h"
 
 struct guest {
@@ -161,6 +162,19 @@ bool join_came(const struct join *join, unsigned int rank)
 unsigned int join_rank_at(const struct join *join, unsigned int place)
 {
 	return join->by_place[place];
+}
+
+void join_write_book(const struct join *join, uint16_t port, uint8_t *book)
+{
+	union address here = {.in = {.sin_family = AF_INET, .sin_port = htons(port)}};
+
+	members_write_entry(book, 0, &here);
+	for (unsigned int rank = 1; rank < join->size; rank++) {
+		const struct guest *guest = &join->guests[rank];
+		union address at = address_for_others(guest);
+
+		members_write_entry(book + (size_t)rank * MEMBERS_ENTRY_BYTES, guest->place, &at);
+	}
 }
 
 const char *join_note(const struct join *join)

@@ -28,6 +28,8 @@ bool join_answer(struct join *join, const struct gate_visit *visit, struct wire_
 bool join_is_complete(const struct join *join);
 bool join_came(const struct join *join, unsigned int rank);
 unsigned int join_rank_at(const struct join *join, unsigned int place); /* that came */
+/* When all have come: size * MEMBERS_ENTRY_BYTES for members.h. Rank 0 listens at this port. */
+void join_write_book(const struct join *join, uint16_t port, uint8_t *book);
 /* A sentence about the last duplicate, or "". */
 const char *join_note(const struct join *join);
 

@@ -67,15 +67,10 @@ static uint64_t sooner(uint64_t deadline, uint64_t nsec)
 
 static int connect_to(const struct knock *knock, const union address *to)
 {
-	bool has_interface = knock->interface && *knock->interface;
-	union address local;
-	_cleanup_own_fd_ int fd = -1;
+	_cleanup_own_fd_ int fd = connect_by(to, knock->interface);
 	int err, error = 0;
 	socklen_t bytes = sizeof(error);
 
-	if (has_interface && local_addresses(knock->interface, to->any.sa_family, &local, 1) < 0)
-		return -ENODEV;
-	fd = connect_begin(to, has_interface ? &local : NULL);
 	if (fd < 0)
 		return fd;
 	err = wait_for(fd, POLLOUT, sooner(knock->deadline, CONNECT_NSEC));

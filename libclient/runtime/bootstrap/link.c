@@ -166,6 +166,7 @@ static bool end_frame(struct link *link, struct frame *ret)
 {
 	bool is_whole = !link->skips;
 
+	link->is_new = false;
 	if (is_whole)
 		*ret = link->in;
 	link->in = (struct frame){0};

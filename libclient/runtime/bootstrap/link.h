@@ -22,7 +22,9 @@ enum frame_type {
 	FRAME_GONE,	 /* to all: `rank` has died */
 	FRAME_BYE,	 /* to all: `rank` has closed, after it completed calls 0 to seq - 1 */
 	FRAME_ABORT,	 /* to all: end with status `value`; the body is a sentence of `rank` */
-	FRAME_LAST = FRAME_ABORT,
+	FRAME_BOOK,	 /* from rank 0: to all ranks, all have come; the body is the book (members.h) */
+	FRAME_MOVED,	 /* to all: `rank` hangs below rank `value` since its move `seq` */
+	FRAME_LAST = FRAME_MOVED,
 };
 
 struct frame {
@@ -51,6 +53,7 @@ struct link {
 	int rank; /* of the other side */
 	unsigned int size;
 	bool has_closed; /* its BYE came: the end of the connection is no death */
+	bool is_new;	 /* of a tree that is mended, and no frame came yet: the end is none either, the other side may have given up the try */
 	struct link_out *first, *last;
 	/* The frame that is coming in. */
 	uint8_t head[FRAME_HEAD_BYTES];

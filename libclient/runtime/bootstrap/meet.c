@@ -70,22 +70,46 @@ static int no_memory(void)
 	return shmd_error_set(-ENOMEM, "no memory for the bootstrap");
 }
 
-static int meet_as_first(const struct meet *meet, const struct uid_parts *parts, const uint8_t *secret, struct tree **ret)
+static int listen_like_first(const struct uid_parts *parts, uint16_t *ret_port)
 {
-	struct tree_attr attr = {.size = meet->size, .timeout_nsec = meet->timeout_nsec, .has_launcher = meet->has_launcher};
-	int fd = take_listener(meet, parts);
+	struct uid_parts mine = *parts;
+
+	mine.port = 0;
+	mine.n_ports = 1;
+	mine.addresses[0] = address_with_port(&mine.addresses[0], 0);
+	return listen_for(&mine, 0, ret_port);
+}
+
+/* Both gates of rank 0. */
+static int make_gates(const struct meet *meet, const struct uid_parts *parts, const uint8_t *secret, struct tree_attr *attr)
+{
+	int fd = take_listener(meet, parts), later;
 
 	if (fd < 0)
 		return fd;
 	runtime_log(BOOTSTRAP, DEBUG, "rank 0 of %u listens at %u addresses; the first is of family %s", meet->size, parts->n_addresses,
 		    parts->addresses[0].any.sa_family == AF_INET6 ? "IPv6" : "IPv4");
-	if (gate_new(fd, secret, &attr.gate))
+	if (gate_new(fd, secret, &attr->gate))
 		return no_memory();
-	if (join_new(meet->size, meet->version, &attr.join)) {
-		gate_free(attr.gate);
-		return no_memory();
-	}
-	return tree_new(&attr, ret);
+	later = listen_like_first(parts, &attr->later_port);
+	if (later < 0)
+		return later;
+	return gate_new(later, secret, &attr->later_gate) ? no_memory() : 0;
+}
+
+static int meet_as_first(const struct meet *meet, const struct uid_parts *parts, const uint8_t *secret, struct tree **ret)
+{
+	struct tree_attr attr = {.size = meet->size, .timeout_nsec = meet->timeout_nsec, .has_launcher = meet->has_launcher,
+				 .secret = secret, .interface = meet->interface, .first = parts->addresses[0]};
+	int err = make_gates(meet, parts, secret, &attr);
+
+	if (!err && join_new(meet->size, meet->version, &attr.join))
+		err = no_memory();
+	if (!err)
+		return tree_new(&attr, ret);
+	gate_free(attr.gate);
+	gate_free(attr.later_gate);
+	return err;
 }
 
 /* ---- the others -------------------------------------------------------------------------------------------------------------- */
@@ -100,16 +124,6 @@ struct home {
 static void closehome(struct home *home)
 {
 	home->fd = own_fd_close(home->fd);
-}
-
-static int listen_like_first(const struct uid_parts *parts, uint16_t *ret_port)
-{
-	struct uid_parts mine = *parts;
-
-	mine.port = 0;
-	mine.n_ports = 1;
-	mine.addresses[0] = address_with_port(&mine.addresses[0], 0);
-	return listen_for(&mine, 0, ret_port);
 }
 
 /* This rank's children come to the address by which rank 0 sees it; on rank 0's machine, to any by which they reach rank 0. */
@@ -144,8 +158,8 @@ static int check_place(const struct wire_reply *reply, unsigned int size)
 	return shmd_error_set(-EPROTO, "rank 0 gives place %u below rank %u in a job of %u ranks", reply->place, reply->parent, size);
 }
 
-/* Returns the connection to the parent and the place in the tree. */
-static int find_parent(struct knock *how, struct wire_reply *reply)
+/* Returns the connection to the parent, the place in the tree, and where this rank has reached rank 0. */
+static int find_parent(struct knock *how, struct wire_reply *reply, union address *ret_first)
 {
 	_cleanup_own_fd_ int fd = knock(how, reply);
 	struct wire_reply parents;
@@ -154,6 +168,8 @@ static int find_parent(struct knock *how, struct wire_reply *reply)
 
 	if (!err)
 		err = check_place(reply, how->hello.size);
+	if (!err)
+		err = address_of_peer(fd, ret_first);
 	if (err || !reply->parent)
 		return err ? err : take_fd(&fd);
 	snprintf(who, sizeof(who), "rank %u", reply->parent);
@@ -169,16 +185,21 @@ static int find_parent(struct knock *how, struct wire_reply *reply)
 	return err ? err : take_fd(&fd);
 }
 
-static int grow_tree(const struct meet *meet, const struct wire_reply *reply, int fd, struct home *home, const uint8_t *secret,
+/* attr has the secret, and where rank 0 is. */
+static int grow_tree(const struct meet *meet, const struct wire_reply *reply, int fd, struct home *home, struct tree_attr attr,
 		     struct tree **ret)
 {
-	struct tree_attr attr = {.rank = meet->rank, .size = meet->size, .place = reply->place, .timeout_nsec = meet->timeout_nsec,
-				 .has_launcher = meet->has_launcher};
+	attr.rank = meet->rank;
+	attr.size = meet->size;
+	attr.place = reply->place;
+	attr.timeout_nsec = meet->timeout_nsec;
+	attr.has_launcher = meet->has_launcher;
+	attr.interface = meet->interface;
 
 	attr.parent = link_new(fd, (int)reply->parent, meet->size);
 	if (!attr.parent)
 		return no_memory();
-	if (join_children(reply->place, meet->size) && gate_new(take_fd(&home->fd), secret, &attr.gate)) {
+	if (gate_new(take_fd(&home->fd), attr.secret, &attr.gate)) {
 		link_free(attr.parent);
 		return no_memory();
 	}
@@ -188,6 +209,7 @@ static int grow_tree(const struct meet *meet, const struct wire_reply *reply, in
 static int meet_as_other(const struct meet *meet, const struct uid_parts *parts, const uint8_t *secret, struct tree **ret)
 {
 	_cleanup_(closehome) struct home home = {.parts = parts, .fd = -1};
+	struct tree_attr attr = {.secret = secret};
 	struct wire_reply reply;
 	struct knock how = {.secret = secret, .addresses = parts->addresses, .n_addresses = parts->n_addresses,
 			    .n_ports = parts->n_ports, .interface = meet->interface, .deadline = meet->deadline,
@@ -198,12 +220,12 @@ static int meet_as_other(const struct meet *meet, const struct uid_parts *parts,
 	snprintf(how.hello.version, sizeof(how.hello.version), "%s", meet->version);
 	if (getrandom(how.hello.instance, sizeof(how.hello.instance), 0) != sizeof(how.hello.instance))
 		return shmd_error_set(-EIO, "the kernel has no random numbers");
-	fd = find_parent(&how, &reply);
+	fd = find_parent(&how, &reply, &attr.first);
 	if (fd < 0)
 		return fd;
 	runtime_log(BOOTSTRAP, DEBUG, "rank %u has place %u in the tree, below rank %u, by %s", meet->rank, reply.place, reply.parent,
 		    how.addresses[0].any.sa_family == AF_INET6 ? "IPv6" : "IPv4");
-	return grow_tree(meet, &reply, fd, &home, secret, ret);
+	return grow_tree(meet, &reply, fd, &home, attr, ret);
 }
 
 int meet(const struct meet *meet, struct tree **ret)

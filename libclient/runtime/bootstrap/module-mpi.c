@@ -15,6 +15,7 @@
 
 #include "libclient/runtime/bootstrap/exchange.h"
 #include "libclient/runtime/bootstrap/library.h"
+#include "libclient/runtime/bootstrap/limited.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 
@@ -148,14 +149,23 @@ static int broadcast_uid(const struct bootstrap_attr *attr, union handle comm, i
 	return err;
 }
 
-static void end_job(int status, const char *why)
+static void abort_all(void *arg)
 {
-	if (!is_running())
-		return;
+	int status = *(const int *)arg;
+
 	if (mpi.is_open_mpi)
 		((int (*)(void *, int))mpi.abort)(mpi.world.pointer, status);
 	else
 		((int (*)(int, int))mpi.abort)(mpi.world.number, status);
+}
+
+static void end_job(int status, const char *why)
+{
+	static int last;
+
+	__atomic_store_n(&last, status, __ATOMIC_RELAXED);
+	if (is_running())
+		limited_call("MPI_Abort", abort_all, &last, nsec_now() + LIMITED_END_NSEC);
 }
 
 static union handle communicator(const struct bootstrap_attr *attr)

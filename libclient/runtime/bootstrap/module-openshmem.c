@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * "openshmem": the PEs of an OpenSHMEM library that the process has loaded and initialised. Blocks until all PEs have called: OpenSHMEM has no time
- * limits, so a PE that does not call holds up the others for ever.
+ * "openshmem": the PEs of an OpenSHMEM library that the process has loaded and initialised. OpenSHMEM has no time limits, so a thread makes the
+ * calls (limited.h). The caller waits meanwhile: the library has one caller at a time, as its thread level "serialized" wants; libraries with a
+ * lower level that take the identity of a thread seriously are not known.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <shmemclient.h>
 
 #include "libclient/runtime/bootstrap/exchange.h"
 #include "libclient/runtime/bootstrap/library.h"
+#include "libclient/runtime/bootstrap/limited.h"
+#include "proto/base/nsec.h"
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool is_stuck; /* with the lock: a thread is in a call of the library, perhaps for ever */
 static struct {
 	int (*my_pe)(void), (*n_pes)(void);
 	void *(*malloc)(size_t bytes);
@@ -33,37 +40,94 @@ static int find_functions(void)
 	return library_find("an OpenSHMEM library", files, 0, symbols);
 }
 
-static int broadcast_uid(const struct bootstrap_attr *attr, int rank, int size, struct shmd_uid *ret)
+struct broadcast {
+	int rank, size;
+	struct shmd_uid uid;
+	bool has_memory;
+};
+
+static void broadcast(void *arg)
 {
+	struct broadcast *b = arg;
 	struct shmd_uid *symmetric = shmem.malloc(sizeof(*symmetric));
 
+	b->has_memory = symmetric;
 	if (!symmetric)
-		return shmd_error_set(-ENOMEM, "the OpenSHMEM library has no symmetric memory for %zu bytes", sizeof(*symmetric));
-	broadcast_make(attr, rank, ret);
-	for (int pe = 0; pe < size && !rank; pe++)
-		shmem.putmem(symmetric, ret, sizeof(*ret), pe);
+		return;
+	for (int pe = 0; pe < b->size && !b->rank; pe++)
+		shmem.putmem(symmetric, &b->uid, sizeof(b->uid), pe);
 	shmem.barrier_all();
-	memcpy(ret, symmetric, sizeof(*ret));
+	b->uid = *symmetric;
 	shmem.free(symmetric);
-	return broadcast_check(ret, rank);
+}
+
+static int try_broadcast(struct broadcast *b, uint64_t deadline)
+{
+	int err = limited_call("OpenSHMEM's shmem_malloc, shmem_barrier_all and shmem_free, which wait for all PEs", broadcast, b, deadline);
+
+	if (err)
+		return err;
+	if (!b->has_memory)
+		return shmd_error_set(-ENOMEM, "the OpenSHMEM library has no symmetric memory for %zu bytes", sizeof(b->uid));
+	return broadcast_check(&b->uid, b->rank);
+}
+
+/* With the lock. */
+static int broadcast_uid(const struct bootstrap_attr *attr, int rank, int size, uint64_t deadline, struct shmd_uid *ret)
+{
+	struct broadcast *b = calloc(1, sizeof(*b));
+	struct shmd_uid made;
+	int err;
+
+	if (!b)
+		return shmd_error_set(-ENOMEM, "no memory for a broadcast");
+	broadcast_make(attr, rank, &made);
+	*b = (struct broadcast){.rank = rank, .size = size, .uid = made};
+	err = try_broadcast(b, deadline);
+	if (!err)
+		*ret = b->uid;
+	else if (!rank)
+		bootstrap_uid_drop(&made);
+	is_stuck = err == -ETIMEDOUT;
+	if (!is_stuck)
+		free(b);
+	return err;
+}
+
+static void exit_all(void *arg)
+{
+	shmem.global_exit(*(const int *)arg);
 }
 
 static void end_job(int status, const char *why)
 {
-	shmem.global_exit(status);
+	static int last;
+
+	__atomic_store_n(&last, status, __ATOMIC_RELAXED);
+	limited_call("OpenSHMEM's shmem_global_exit", exit_all, &last, nsec_now() + LIMITED_END_NSEC);
+}
+
+/* With the lock. */
+static int meet(const struct bootstrap_attr *attr, struct links_attr *links, struct shmd_uid *ret)
+{
+	int err = is_stuck ? shmd_error_set(-ETIMEDOUT, "an earlier call of the OpenSHMEM library has not returned yet") : find_functions();
+
+	if (err)
+		return err;
+	links->rank = shmem.my_pe();
+	links->size = shmem.n_pes();
+	return broadcast_uid(attr, links->rank, links->size, links->deadline, ret);
 }
 
 static int open_openshmem(const struct bootstrap_attr *attr, const char *args, uint64_t deadline, struct shmd_bootstrap *ret)
 {
 	struct links_attr links = {.name = "openshmem", .node_rank = -1, .node_size = -1, .deadline = deadline, .abort = end_job};
 	struct shmd_uid uid;
-	int err = find_functions();
+	int err;
 
-	if (err)
-		return err;
-	links.rank = shmem.my_pe();
-	links.size = shmem.n_pes();
-	err = broadcast_uid(attr, links.rank, links.size, &uid);
+	pthread_mutex_lock(&lock);
+	err = meet(attr, &links, &uid);
+	pthread_mutex_unlock(&lock);
 	links.uid = &uid;
 	return err ? err : links_open(attr, &links, ret);
 }

@@ -5,8 +5,8 @@
  * The library counts its users, so an MPI library in the same process does not matter. It is initialised once and finalised when the process
  * ends: a launcher takes a process that ends without that for one that failed.
  *
- * The time limit holds for fences and values. PMIx has none for its initialisation, finalisation and abort, which talk to the launcher's daemon on
- * this node: if that hangs, so do they.
+ * PMIx has no time limits for its initialisation, commit, finalisation and abort, which talk to the launcher's daemon on this node. So a thread makes
+ * these calls (limited.h): the first two have the bootstrap's time limit, the others this and 5 s at most.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -19,7 +19,9 @@
 #include <shmemclient.h>
 
 #include "libclient/runtime/bootstrap/exchange.h"
+#include "libclient/runtime/bootstrap/last-words.h"
 #include "libclient/runtime/bootstrap/library.h"
+#include "libclient/runtime/bootstrap/limited.h"
 #include "libclient/runtime/bootstrap/wire.h"
 #include "proto/base/nsec.h"
 
@@ -59,6 +61,8 @@ static struct {
 	int (*abort)(int status, const char *why, struct proc *procs, size_t n_procs);
 	const char *(*text)(int status);
 	pid_t pid; /* that has initialised it; 0: none */
+	uint64_t end_nsec; /* for calls while this process ends */
+	bool is_stuck; /* a thread is in a call of the library, perhaps for ever */
 	struct proc me;
 	struct key_store keys;
 } pmix = {.keys = {.put = put, .fence = fence, .get = get}};
@@ -80,20 +84,56 @@ static int failed(const char *what, int status)
 	return shmd_error_set(-EIO, "%s: %s", what, pmix.text(status));
 }
 
+/* With the module's lock. */
+static int limited(const char *what, void (*fn)(void *arg), void *arg, uint64_t deadline)
+{
+	int err = limited_call(what, fn, arg, deadline);
+
+	pmix.is_stuck = err == -ETIMEDOUT;
+	return err;
+}
+
+struct pair {
+	char *key, *text;
+	int put_status, commit_status;
+};
+
+static void free_pair(struct pair *pair)
+{
+	free(pair->key);
+	free(pair->text);
+	free(pair);
+}
+
+static void put_pair(void *arg)
+{
+	struct pair *pair = arg;
+	struct value value = {.type = TYPE_STRING, .data = {.string = pair->text}};
+
+	pair->put_status = pmix.put(SCOPE_GLOBAL, pair->key, &value);
+	pair->commit_status = pair->put_status ? 0 : pmix.commit();
+}
+
 static int put(void *arg, const char *key, const char *text, uint64_t deadline)
 {
-	char *copy = strdup(text);
-	struct value value = {.type = TYPE_STRING, .data = {.string = copy}};
-	int status;
+	struct pair *pair = calloc(1, sizeof(*pair));
+	int err;
 
-	if (!copy)
+	if (!pair)
 		return shmd_error_set(-ENOMEM, "no memory for a value of PMIx");
-	status = pmix.put(SCOPE_GLOBAL, key, &value);
-	free(copy);
-	if (status)
-		return failed("PMIx_Put", status);
-	status = pmix.commit();
-	return status ? failed("PMIx_Commit", status) : 0;
+	pair->key = strdup(key);
+	pair->text = strdup(text);
+	if (pair->key && pair->text)
+		err = limited("PMIx_Put and PMIx_Commit", put_pair, pair, deadline);
+	else
+		err = shmd_error_set(-ENOMEM, "no memory for a value of PMIx");
+	if (!err && pair->put_status)
+		err = failed("PMIx_Put", pair->put_status);
+	else if (!err && pair->commit_status)
+		err = failed("PMIx_Commit", pair->commit_status);
+	if (err != -ETIMEDOUT)
+		free_pair(pair);
+	return err;
 }
 
 /* ---- requests: PMIx reports their end on a thread of its own, perhaps after our time limit --------------------------------------- */
@@ -241,25 +281,59 @@ static int get(void *arg, const char *key, char *text, size_t bytes, uint64_t de
 	return (size_t)n < bytes ? 0 : shmd_error_set(-EPROTO, "PMIx has another text for %s than rank 0 put there", key);
 }
 
-static void finalize(void)
+static void finalize_pmix(void *arg)
 {
-	if (pmix.pid == getpid())
-		pmix.finalize(NULL, 0);
+	pmix.finalize(NULL, 0);
 }
 
-static int init_once(void)
+static void finalize(void)
 {
-	int err = pmix.pid == getpid() ? 0 : find_functions(), status;
+	if (pmix.pid == getpid() && limited_call("PMIx_Finalize", finalize_pmix, NULL, nsec_now() + pmix.end_nsec))
+		last_words("shmemd: %s\n", shmd_error_text());
+}
 
-	if (err || pmix.pid == getpid())
+struct hello {
+	struct proc me;
+	int status;
+};
+
+static void init_pmix(void *arg)
+{
+	struct hello *hello = arg;
+
+	hello->status = pmix.init(&hello->me, NULL, 0);
+}
+
+/* `hello` is PMIx's at -ETIMEDOUT. */
+static int init(struct hello *hello, uint64_t deadline)
+{
+	int err = limited("PMIx_Init", init_pmix, hello, deadline);
+
+	if (err)
 		return err;
-	status = pmix.init(&pmix.me, NULL, 0);
-	if (status)
-		return failed("PMIx_Init", status);
+	if (hello->status)
+		return failed("PMIx_Init", hello->status);
+	pmix.me = hello->me;
 	pmix.me.nspace[sizeof(pmix.me.nspace) - 1] = 0;
 	pmix.pid = getpid();
 	atexit(finalize);
 	return 0;
+}
+
+static int init_once(uint64_t deadline)
+{
+	int err = pmix.pid == getpid() ? 0 : find_functions();
+	struct hello *hello;
+
+	if (err || pmix.pid == getpid())
+		return err;
+	hello = calloc(1, sizeof(*hello));
+	if (!hello)
+		return shmd_error_set(-ENOMEM, "no memory to initialise PMIx");
+	err = init(hello, deadline);
+	if (err != -ETIMEDOUT)
+		free(hello);
+	return err;
 }
 
 static int find_ranks(uint64_t deadline, struct links_attr *links)
@@ -277,10 +351,28 @@ static int find_ranks(uint64_t deadline, struct links_attr *links)
 	return 0;
 }
 
+struct last {
+	int status;
+	char why[256];
+};
+
+static void abort_pmix(void *arg)
+{
+	const struct last *last = arg;
+
+	pmix.abort(last->status, last->why, NULL, 0);
+}
+
+/* The process ends right after this, so `last` is left to it. */
 static void end_job(int status, const char *why)
 {
-	if (pmix.pid == getpid())
-		pmix.abort(status, why ? why : "", NULL, 0);
+	struct last *last = calloc(1, sizeof(*last));
+
+	if (!last || pmix.pid != getpid())
+		return;
+	last->status = status;
+	snprintf(last->why, sizeof(last->why), "%s", why ? why : "");
+	limited_call("PMIx_Abort", abort_pmix, last, nsec_now() + pmix.end_nsec);
 }
 
 static bool wants_pmix(const struct bootstrap_attr *attr)
@@ -295,7 +387,8 @@ static int open_pmix(const struct bootstrap_attr *attr, const char *args, uint64
 	int err;
 
 	pthread_mutex_lock(&lock);
-	err = init_once();
+	pmix.end_nsec = attr->timeout_nsec < LIMITED_END_NSEC ? attr->timeout_nsec : LIMITED_END_NSEC;
+	err = pmix.is_stuck ? shmd_error_set(-ETIMEDOUT, "an earlier call of PMIx has not returned yet") : init_once(deadline);
 	if (!err)
 		err = find_ranks(deadline, &links);
 	if (!err)

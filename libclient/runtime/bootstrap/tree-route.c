@@ -16,62 +16,12 @@
 
 #include "libclient/runtime/bootstrap/last-words.h"
 #include "libclient/runtime/bootstrap/rank-list.h"
-#include "libclient/runtime/bootstrap/tree-parts.h"
+#include "libclient/runtime/bootstrap/tree-mend.h"
 #include "proto/base/nsec.h"
 
 #define ABORT_FLUSH_NSEC NSEC_PER_SEC
 /* A launcher kills its processes within milliseconds after it knows of an abort. */
 #define LAUNCHER_MSEC 1000
-
-void tree_fail(struct tree *tree, int error, const char *text)
-{
-	pthread_mutex_lock(&tree->lock);
-	if (!tree->error) {
-		tree->error = error;
-		snprintf(tree->error_text, sizeof(tree->error_text), "%s", text);
-		pthread_cond_broadcast(&tree->changed);
-	}
-	pthread_mutex_unlock(&tree->lock);
-}
-
-int tree_error(struct tree *tree, char *text)
-{
-	int error;
-
-	pthread_mutex_lock(&tree->lock);
-	error = tree->error;
-	if (text)
-		memcpy(text, tree->error_text, sizeof(tree->error_text));
-	pthread_mutex_unlock(&tree->lock);
-	return error;
-}
-
-static void send_to(struct tree *tree, struct link *link, const struct frame *frame)
-{
-	if (link && link_send(link, frame))
-		tree_no_memory(tree, "a message");
-}
-
-void tree_flood(struct tree *tree, const struct link *except, const struct frame *frame)
-{
-	if (tree->parent != except)
-		send_to(tree, tree->parent, frame);
-	for (unsigned int i = 0; i < JOIN_FANOUT; i++)
-		if (tree->children[i] != except)
-			send_to(tree, tree->children[i], frame);
-}
-
-static void send_down(struct tree *tree, const struct frame *frame)
-{
-	for (unsigned int i = 0; i < JOIN_FANOUT; i++)
-		send_to(tree, tree->children[i], frame);
-}
-
-static struct frame text_frame(uint8_t type, unsigned int rank, int value, const char *text)
-{
-	return (struct frame){.type = type, .rank = rank, .value = (uint32_t)value, .bytes = (uint32_t)strlen(text),
-			      .body = (uint8_t *)(uintptr_t)text};
-}
 
 /* A neighbour's sentence goes to a terminal: printable, and of a bounded length. */
 static void text_of_frame(const struct frame *frame, char text[TREE_TEXT_BYTES])
@@ -81,25 +31,6 @@ static void text_of_frame(const struct frame *frame, char text[TREE_TEXT_BYTES])
 	for (size_t i = 0; i < n; i++)
 		text[i] = frame->body[i] >= ' ' && frame->body[i] != 127 ? (char)frame->body[i] : '?';
 	text[n] = 0;
-}
-
-void tree_fail_all(struct tree *tree, int error, const char *text)
-{
-	struct frame frame = text_frame(FRAME_FAIL, tree->rank, error, text);
-
-	if (tree_error(tree, NULL))
-		return;
-	/* First here: without memory for these frames this is called again. */
-	tree_fail(tree, error, text);
-	tree_flood(tree, NULL, &frame);
-}
-
-void tree_no_memory(struct tree *tree, const char *what)
-{
-	char text[128];
-
-	snprintf(text, sizeof(text), "rank %u has no memory for %s of the bootstrap", tree->rank, what);
-	tree_fail_all(tree, -ENOMEM, text);
 }
 
 /* The caller takes it, or it is late and nobody's. */
@@ -139,7 +70,7 @@ static void send_rows(struct tree *tree)
 		frame.rank = join_rank_at(tree->join, place);
 		collect_row(collect, frame.rank, frame.body);
 		if (place)
-			send_to(tree, tree->children[tree->routes[frame.rank]], &frame);
+			tree_send_to(tree, tree->children[tree->routes[frame.rank]], &frame);
 		else
 			deliver(tree, &frame);
 	}
@@ -153,10 +84,12 @@ static void send_results(struct tree *tree)
 	struct frame frame = {.type = FRAME_RESULT, .kind = collect->kind, .seq = collect->seq, .body = collect->shares,
 			      .bytes = collect->bytes * collect->size};
 
+	if (collect->kind == COLLECT_OPEN && tree->join && tree->later_port)
+		mend_send_book(tree);
 	if (collect->kind == COLLECT_ALLTOALL) {
 		send_rows(tree);
 	} else {
-		send_down(tree, &frame);
+		tree_send_down(tree, &frame);
 		deliver(tree, &frame);
 	}
 	collect_next(collect);
@@ -171,7 +104,7 @@ void tree_share(struct tree *tree, const struct frame *frame)
 	if (tree_error(tree, NULL))
 		return;
 	if (tree->rank) {
-		send_to(tree, tree->parent, frame);
+		tree_send_to(tree, tree->parent, frame);
 		return;
 	}
 	n = collect_add(&tree->collect, frame->rank, frame->seq, frame->kind, frame->value, frame->body, frame->bytes, text,
@@ -206,93 +139,9 @@ static void end_late_call(struct tree *tree, uint32_t limit_msec)
 void tree_late(struct tree *tree, const struct frame *frame)
 {
 	if (tree->rank)
-		send_to(tree, tree->parent, frame);
+		tree_send_to(tree, tree->parent, frame);
 	else if (frame->seq == tree->collect.seq)
 		end_late_call(tree, frame->value);
-}
-
-static void report_gone(struct tree *tree, unsigned int rank)
-{
-	char why[64];
-
-	snprintf(why, sizeof(why), "rank %u has ended, or its node cannot be reached", rank);
-	if (tree->gone)
-		tree->gone(tree->gone_arg, (int)rank, why);
-}
-
-void tree_start_watch(struct tree *tree)
-{
-	for (unsigned int rank = 0; rank < tree->size; rank++)
-		if (tree->fates[rank] == FATE_GONE)
-			report_gone(tree, rank);
-}
-
-static void note_closed(struct tree *tree, uint64_t n_done, const char *text)
-{
-	bool completes;
-
-	pthread_mutex_lock(&tree->lock);
-	completes = tree->is_in_call && !tree->has_result && n_done >= tree->seq;
-	if (completes)
-		snprintf(tree->closed_text, sizeof(tree->closed_text), "%s", text);
-	pthread_mutex_unlock(&tree->lock);
-	if (!completes)
-		tree_fail(tree, -ESHUTDOWN, text);
-}
-
-void tree_note_fate(struct tree *tree, struct link *from, unsigned int rank, enum fate fate, uint64_t n_done)
-{
-	struct frame frame = {.type = fate == FATE_GONE ? FRAME_GONE : FRAME_BYE, .rank = rank, .seq = n_done};
-	char text[64];
-
-	if (from && from->rank == (int)rank)
-		from->has_closed = fate == FATE_CLOSED;
-	if (tree->fates[rank] || rank == tree->rank)
-		return;
-	tree->fates[rank] = (uint8_t)fate;
-	tree_flood(tree, from, &frame);
-	snprintf(text, sizeof(text), fate == FATE_GONE ? "rank %u has ended, or its node cannot be reached" : "rank %u has closed its bootstrap",
-		 rank);
-	if (fate == FATE_CLOSED) {
-		note_closed(tree, n_done, text);
-		return;
-	}
-	tree_fail(tree, -EHOSTDOWN, text);
-	report_gone(tree, rank);
-}
-
-static bool has_output(const struct tree *tree, const struct link **links, struct pollfd *fds, unsigned int *ret_n)
-{
-	*ret_n = 0;
-	for (unsigned int i = 0; i <= JOIN_FANOUT; i++) {
-		const struct link *link = i < JOIN_FANOUT ? tree->children[i] : tree->parent;
-
-		if (!link || !link_has_output(link))
-			continue;
-		links[*ret_n] = link;
-		fds[(*ret_n)++] = (struct pollfd){.fd = link->fd, .events = POLLOUT};
-	}
-	return *ret_n;
-}
-
-void tree_flush_for(struct tree *tree, uint64_t nsec)
-{
-	const struct link *links[JOIN_FANOUT + 1];
-	struct pollfd fds[JOIN_FANOUT + 1];
-	uint64_t end = nsec_now() + nsec;
-	unsigned int n;
-
-	while (has_output(tree, links, fds, &n) && nsec_now() < end) {
-		bool moves = false;
-
-		if (poll(fds, n, 20) <= 0)
-			continue;
-		for (unsigned int i = 0; i < n; i++)
-			moves |= fds[i].revents && link_flush((struct link *)(uintptr_t)links[i]) == 0;
-		/* The links that are left are broken or full, and a broken one is always ready. */
-		if (!moves)
-			poll(NULL, 0, 1);
-	}
 }
 
 static void end_process(struct tree *tree, struct link *from, const struct frame *frame)
@@ -324,22 +173,26 @@ static void take_failure(struct tree *tree, struct link *from, const struct fram
 
 static void take_from_child(struct tree *tree, struct link *from, const struct frame *frame)
 {
+	unsigned int i = 0;
+
+	while (i < JOIN_FANOUT && tree->children[i] != from)
+		i++;
+	if (i == JOIN_FANOUT)
+		return;
 	if (frame->type == FRAME_LATE) {
 		tree_late(tree, frame);
 		return;
 	}
-	for (unsigned int i = 0; i < JOIN_FANOUT; i++)
-		if (tree->children[i] == from)
-			tree->routes[frame->rank] = (uint8_t)i;
+	tree->routes[frame->rank] = (uint8_t)i;
 	tree_share(tree, frame);
 }
 
 static void take_from_parent(struct tree *tree, const struct frame *frame)
 {
 	if (frame->type == FRAME_RESULT)
-		send_down(tree, frame);
+		tree_send_down(tree, frame);
 	else if (frame->rank != tree->rank)
-		send_to(tree, tree->children[tree->routes[frame->rank]], frame);
+		tree_send_to(tree, tree->children[tree->routes[frame->rank]], frame);
 	if (frame->type == FRAME_RESULT || frame->rank == tree->rank)
 		deliver(tree, frame);
 }
@@ -349,8 +202,7 @@ void tree_take(struct tree *tree, struct link *from, const struct frame *frame)
 	switch (frame->type) {
 	case FRAME_SHARE:
 	case FRAME_LATE:
-		if (from != tree->parent)
-			take_from_child(tree, from, frame);
+		take_from_child(tree, from, frame);
 		return;
 	case FRAME_RESULT:
 	case FRAME_ROW:
@@ -363,6 +215,13 @@ void tree_take(struct tree *tree, struct link *from, const struct frame *frame)
 	case FRAME_GONE:
 	case FRAME_BYE:
 		tree_note_fate(tree, from, frame->rank, frame->type == FRAME_GONE ? FATE_GONE : FATE_CLOSED, frame->seq);
+		return;
+	case FRAME_BOOK:
+		if (from == tree->parent)
+			mend_take_book(tree, frame);
+		return;
+	case FRAME_MOVED:
+		mend_take_move(tree, from, frame);
 		return;
 	default:
 		end_process(tree, from, frame);

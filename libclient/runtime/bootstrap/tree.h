@@ -4,7 +4,7 @@
  *
  * A share of a collective call goes up the tree to rank 0, which sends the result down. A link that breaks without a BYE means that the rank at
  * its other end has died; its neighbours send that to all others, so each rank learns of it, and every later call fails. Ranks below a rank that
- * is gone are cut off from the others, but not from each other: the tree is not mended, and a later death is news on its side only.
+ * is gone find another parent (tree-mend.h), so each rank learns of later deaths, too.
  *
  * Threads: one tree_call() at a time; tree_abort() at any time, also from the gone callback, which runs on the tree's thread without a
  * lock. A forked child has no connection: its copies are closed.
@@ -25,9 +25,14 @@ struct tree_attr {
 	unsigned int place;
 	uint64_t timeout_nsec;
 	bool has_launcher; /* which an abort tells: it ends the processes, and reports the status */
+	const uint8_t *secret; /* UID_SECRET_BYTES */
+	const char *interface; /* to connect from; NULL: the kernel chooses */
+	union address first;   /* where this rank has reached rank 0 */
+	uint16_t later_port;   /* of later_gate */
 	/* The tree owns these, also when tree_new() fails; NULL is none. */
 	struct link *parent;
 	struct gate *gate;
+	struct gate *later_gate; /* takes the place of rank 0's gate when all have come: that may be at a port that others need */
 	struct join *join; /* of rank 0 */
 };
 

@@ -89,7 +89,7 @@ int wire_hello_read(const uint8_t bytes[WIRE_HELLO_BYTES], const uint8_t *secret
 	memcpy(hello.version, bytes + 32, WIRE_VERSION_BYTES);
 	memcpy(hello.instance, bytes + 48, WIRE_NONCE_BYTES);
 	memcpy(hello.nonce, bytes + 64, WIRE_NONCE_BYTES);
-	if (hello.purpose < WIRE_JOIN || hello.purpose > WIRE_LINK || hello.size < 1 || hello.size > WIRE_MOST_RANKS ||
+	if (hello.purpose < WIRE_JOIN || hello.purpose > WIRE_MEND || hello.size < 1 || hello.size > WIRE_MOST_RANKS ||
 	    hello.rank >= hello.size || hello.place >= hello.size || !is_text(hello.version, WIRE_VERSION_BYTES))
 		return -EINVAL;
 	*ret = hello;

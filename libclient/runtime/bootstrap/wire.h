@@ -29,14 +29,15 @@
 enum wire_purpose {
 	WIRE_JOIN = 1, /* to rank 0: who is my parent? */
 	WIRE_LINK = 2, /* to the parent: I am your child */
+	WIRE_MEND = 3, /* to another rank of an open job: my parent is gone, be mine */
 };
 
 struct wire_hello {
 	uint32_t purpose;
 	uint32_t rank;
 	uint32_t size;
-	uint32_t place; /* WIRE_LINK: in the tree, as rank 0 said */
-	uint16_t port;	/* WIRE_JOIN: where this rank's children come to */
+	uint32_t place; /* WIRE_LINK, WIRE_MEND: in the tree, as rank 0 said */
+	uint16_t port;	/* WIRE_JOIN: where ranks come to that are or become this rank's children */
 	char version[WIRE_VERSION_BYTES];
 	uint8_t instance[WIRE_NONCE_BYTES]; /* of this process's call: the same in all its tries */
 	uint8_t nonce[WIRE_NONCE_BYTES];

@@ -4,8 +4,10 @@
  *
  * Opens two bootstraps one after the other and one beside the second, gathers, and prints a line. With a library (of MPI or OpenSHMEM) it loads and
  * initialises that first. BOOTSTRAP_RANK_END=abort: rank 1 aborts with status 17 at the end. BOOTSTRAP_RANK_INTERFACE: instead of "=lo".
+ * BOOTSTRAP_RANK_COMM=dup or split: a communicator that is made of MPI_COMM_WORLD is used, half of it in the opposite order if it is split.
  */
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,16 @@
 #include "proto/base/nsec.h"
 
 #define MOST_RANKS 64
+
+#define MPICH_COMM_WORLD 0x44000000
+
+/* A communicator of either family of MPI libraries. */
+union comm {
+	void *pointer;
+	int number;
+};
+
+static union comm chosen;
 
 static int fail(const char *what)
 {
@@ -36,17 +48,41 @@ static int gather(struct shmd_bootstrap *b)
 	return 0;
 }
 
-static int run(const char *module)
+/* Returns its rank in MPI_COMM_WORLD, or -1. */
+static int make_comm(void *library, const char *how)
+{
+	union comm world = {.pointer = dlsym(library, "ompi_mpi_comm_world")};
+	bool is_open_mpi = world.pointer, splits = !strcmp(how, "split");
+	const char *name = splits ? "MPI_Comm_split" : "MPI_Comm_dup";
+	void *ask = dlsym(library, "MPI_Comm_rank"), *make = dlsym(library, name);
+	int rank = -1, err;
+
+	if (is_open_mpi) {
+		((int (*)(void *, int *))ask)(world.pointer, &rank);
+		err = splits ? ((int (*)(void *, int, int, void **))make)(world.pointer, rank % 2, -rank, &chosen.pointer)
+			     : ((int (*)(void *, void **))make)(world.pointer, &chosen.pointer);
+	} else {
+		((int (*)(int, int *))ask)(MPICH_COMM_WORLD, &rank);
+		err = splits ? ((int (*)(int, int, int, int *))make)(MPICH_COMM_WORLD, rank % 2, -rank, &chosen.number)
+			     : ((int (*)(int, int *))make)(MPICH_COMM_WORLD, &chosen.number);
+	}
+	return err ? -1 : rank;
+}
+
+static int run(const char *module, int world_rank)
 {
 	const char *interface = getenv("BOOTSTRAP_RANK_INTERFACE");
 	struct bootstrap_attr attr = {.module = module, .interface = interface ? interface : "=lo", .timeout_nsec = 100 * NSEC_PER_SEC};
 	struct shmd_bootstrap first, second, third;
 
+	attr.mpi_comm = world_rank >= 0 ? &chosen : NULL;
 	if (bootstrap_open(&attr, &first))
 		return fail("the first bootstrap");
 	if (gather(&first))
 		return 1;
 	printf("rank %d of %d by %s, %d of %d on this node\n", first.rank, first.size, first.ops->name, first.node_rank, first.node_size);
+	if (world_rank >= 0)
+		printf("rank %d of MPI_COMM_WORLD is rank %d of %d\n", world_rank, first.rank, first.size);
 	fflush(stdout);
 	first.ops->close(&first);
 	attr.number = 1;
@@ -70,8 +106,9 @@ static int run(const char *module)
 
 int main(int argc, char **argv)
 {
+	const char *comm = getenv("BOOTSTRAP_RANK_COMM");
 	void *library = NULL;
-	int status;
+	int status, world_rank = -1;
 
 	if (argc != 2 && argc != 5)
 		return 2;
@@ -83,7 +120,18 @@ int main(int argc, char **argv)
 		}
 		((int (*)(int *, char ***))dlsym(library, argv[3]))(NULL, NULL);
 	}
-	status = run(argv[1]);
+	if (library && comm) {
+		world_rank = make_comm(library, comm);
+		if (world_rank < 0)
+			return 3;
+	}
+	status = run(argv[1], world_rank);
+	if (library && !status && dlsym(library, "shmem_barrier_all")) {
+		/* Debian's liboshmem crashes in its own end, and takes the others with it. */
+		printf("a rank is done\n");
+		fflush(stdout);
+		((void (*)(void))dlsym(library, "shmem_barrier_all"))();
+	}
 	if (library && !status)
 		((int (*)(void))dlsym(library, argv[4]))();
 	return status;

@@ -2,6 +2,7 @@
 /* PMI-1, PMI-2, OpenSHMEM and plug-ins, with a launcher, a library and a plug-in of the test's own. */
 #include "tests/lib/test.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -222,6 +223,93 @@ TEST_TIMEOUT(ranks_meet_by_openshmem, 60)
 		_exit(127);
 	}
 	job_wait(pids, 0, 3, 0);
+	unlink(path);
+}
+
+/* ---- libraries that never return --------------------------------------------------------------------------------------------- */
+
+/* A call that does not hang takes some milliseconds of it. */
+#define SHORT_NSEC (2 * NSEC_PER_SEC)
+
+static void load(const char *library)
+{
+	if (!dlopen(library, RTLD_NOW | RTLD_GLOBAL))
+		test_fail(TEST_WHERE, "%s", dlerror());
+}
+
+static void must_time_out(const char *module, const char *text)
+{
+	struct bootstrap_attr attr = {.module = module, .interface = "=lo", .timeout_nsec = SHORT_NSEC};
+	struct shmd_bootstrap b;
+
+	ASSERT_ERR(bootstrap_open(&attr, &b), ETIMEDOUT);
+	ASSERT(strstr(shmd_error_text(), text));
+}
+
+/* A process of its own, which the library never leaves: it ends all the same. */
+static pid_t in_child(void (*fn)(const char *hangs), const char *hangs)
+{
+	pid_t pid = fork();
+
+	ASSERT_GE(pid, 0);
+	if (pid)
+		return pid;
+	fn(hangs);
+	exit(0);
+}
+
+static void open_pmix_that_hangs(const char *hangs)
+{
+	struct bootstrap_attr attr = {.module = "pmix", .interface = "=lo", .timeout_nsec = SHORT_NSEC};
+	struct shmd_bootstrap b;
+
+	setenv("FAKE_PMIX_HANGS", hangs, 1);
+	load(SHMD_TEST_PMIX);
+	if (!strcmp(hangs, "PMIx_Init") || !strcmp(hangs, "PMIx_Commit")) {
+		must_time_out("pmix", hangs);
+		must_time_out("pmix", "an earlier call of PMIx has not returned yet");
+		return;
+	}
+	ASSERT_OK(bootstrap_open(&attr, &b));
+	ASSERT_STREQ(b.ops->name, "pmix");
+	if (!strcmp(hangs, "PMIx_Abort"))
+		b.ops->abort(&b, 19, "a test ends it");
+	b.ops->close(&b);
+}
+
+TEST_TIMEOUT(a_daemon_of_pmix_that_never_answers_holds_up_no_process, 60)
+{
+	static const char *const hangs[] = {"PMIx_Init", "PMIx_Commit", "PMIx_Finalize", "nothing", "PMIx_Abort"};
+	pid_t pids[5];
+
+	if (test_emulator())
+		test_skip("the kernel cannot start programs for an emulator");
+	for (int i = 0; i < 5; i++)
+		pids[i] = in_child(open_pmix_that_hangs, hangs[i]);
+	job_wait(pids, 0, 3, 0);
+	job_wait(pids, 4, 4, 19);
+}
+
+static void open_shmem_alone(const char *path)
+{
+	put_number("FAKE_SHMEM_RANK", 0);
+	put_number("FAKE_SHMEM_SIZE", 2);
+	setenv("FAKE_SHMEM_FILE", path, 1);
+	load(SHMD_TEST_SHMEM);
+	((void (*)(void))dlsym(RTLD_DEFAULT, "shmem_init"))();
+	must_time_out("openshmem", "OpenSHMEM's shmem_malloc, shmem_barrier_all and shmem_free, which wait for all PEs did not return");
+	must_time_out("openshmem", "an earlier call of the OpenSHMEM library has not returned yet");
+}
+
+TEST_TIMEOUT(a_pe_of_openshmem_that_never_comes_does_not_hold_up_the_others, 60)
+{
+	char path[64];
+	pid_t pid;
+
+	test_make_file(path, sizeof(path), "shmem");
+	ASSERT_OK(truncate(path, 65536));
+	pid = in_child(open_shmem_alone, path);
+	job_wait(&pid, 0, 0, 0);
 	unlink(path);
 }
 

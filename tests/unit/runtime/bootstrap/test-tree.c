@@ -14,8 +14,10 @@
 
 #include <shmemclient.h>
 
+#include "libclient/runtime/bootstrap/address.h"
 #include "libclient/runtime/bootstrap/knock.h"
 #include "libclient/runtime/bootstrap/meet.h"
+#include "libclient/runtime/bootstrap/members.h"
 #include "libclient/runtime/bootstrap/own-fds.h"
 #include "proto/base/nsec.h"
 #include "tests/unit/runtime/bootstrap/job.h"
@@ -270,4 +272,151 @@ TEST(the_row_of_a_rank_comes_after_those_of_the_ranks_below_it)
 	for (unsigned int rank = 2; rank <= 8; rank++)
 		link_free(others[rank]);
 	end();
+}
+
+/* ---- a job that is open ------------------------------------------------------------------------------------------------------ */
+
+static int n_gone;
+
+static void count_gone(void *arg, int rank, const char *why)
+{
+	__atomic_add_fetch(&n_gone, 1, __ATOMIC_SEQ_CST);
+}
+
+static void *open_job(void *arg)
+{
+	uint8_t *all;
+	uint32_t bytes;
+
+	ASSERT_OK(tree_call(tree, COLLECT_OPEN, "x", 1, 1, nsec_now() + test_patience_nsec(), &all, &bytes));
+	free(all);
+	return NULL;
+}
+
+/* Rank 0 of 2, open; the port where it listens from then on. */
+static unsigned int make_open_job(struct job *job)
+{
+	struct frame share = {.type = FRAME_SHARE, .kind = COLLECT_OPEN, .rank = 1, .value = 1, .bytes = 1, .body = (uint8_t *)"y"};
+	struct frame frame;
+	pthread_t thread;
+	unsigned int port;
+
+	job_init(job, 2, NULL);
+	make_rank_0(job);
+	ASSERT_EQ(pthread_create(&thread, NULL, open_job, NULL), 0);
+	say(&share);
+	must_hear(FRAME_BOOK, &frame);
+	ASSERT_EQ(frame.bytes, 2 * MEMBERS_ENTRY_BYTES);
+	port = frame.body[4] | (unsigned int)frame.body[5] << 8;
+	free(frame.body);
+	must_hear(FRAME_RESULT, &frame);
+	free(frame.body);
+	pthread_join(thread, NULL);
+	n_gone = 0;
+	tree_watch(tree, count_gone, NULL);
+	return port;
+}
+
+static int listen_again(const struct job *job)
+{
+	struct uid_parts parts;
+	uint16_t port;
+	int fd;
+
+	ASSERT_OK(uid_unpack(&job->uid, &parts));
+	fd = listen_at(&parts.addresses[0], 1, &port);
+	ASSERT_GE(fd, 0);
+	return own_fd_adopt(fd);
+}
+
+/* The connection, or what rank 0 or the way to it says. */
+static int ask_to_mend(const struct job *job, unsigned int port, unsigned int rank, unsigned int place, uint8_t wrong, int *ret_error)
+{
+	struct uid_parts parts;
+	uint8_t secret[UID_SECRET_BYTES];
+	struct knock as = {.secret = secret, .addresses = parts.addresses, .n_addresses = 1, .n_ports = 1, .who = "rank 0",
+			   .deadline = nsec_now() + (wrong ? 100 * NSEC_PER_MSEC : test_patience_nsec()),
+			   .hello = {.purpose = WIRE_MEND, .rank = rank, .size = 2, .place = place}};
+	struct wire_reply reply = {0};
+	int fd;
+
+	ASSERT_OK(uid_unpack(&job->uid, &parts));
+	parts.addresses[0].in.sin_port = htons((uint16_t)port);
+	uid_world_secret(parts.secret, 0, secret);
+	secret[3] ^= wrong;
+	fd = knock(&as, &reply);
+	*ret_error = fd < 0 ? fd : reply.error;
+	return fd;
+}
+
+TEST(an_open_job_takes_back_its_ranks_alone)
+{
+	struct job job;
+	unsigned int port = make_open_job(&job);
+	int fd, error;
+
+	ASSERT_LT(ask_to_mend(&job, port, 1, 1, 1, &error), 0);
+	own_fd_close(ask_to_mend(&job, port, 0, 0, 0, &error));
+	ASSERT_ERR(error, EEXIST);
+	own_fd_close(ask_to_mend(&job, port, 1, 0, 0, &error));
+	ASSERT_ERR(error, EEXIST);
+	fd = ask_to_mend(&job, port, 1, 1, 0, &error);
+	ASSERT_GE(fd, 0);
+	ASSERT_OK(error);
+	own_fd_close(fd);
+	/* The port of the opening is free for another job. */
+	own_fd_close(listen_again(&job));
+	end();
+}
+
+TEST(a_rank_is_dead_only_if_its_connection_ends_after_it_spoke)
+{
+	struct frame moved = {.type = FRAME_MOVED, .rank = 1, .value = 0, .seq = 1}, frame;
+	struct job job;
+	unsigned int port = make_open_job(&job);
+	struct link *first = neighbour;
+	int error;
+
+	for (int speaks = 0; speaks < 2; speaks++) {
+		neighbour = link_new(ask_to_mend(&job, port, 1, 1, 0, &error), 0, 2);
+		ASSERT(neighbour);
+		must_hear(FRAME_MOVED, &frame);
+		if (speaks)
+			say(&moved);
+		link_free(neighbour);
+		for (int i = 0; i < 3000 && __atomic_load_n(&n_gone, __ATOMIC_SEQ_CST) < speaks; i++)
+			usleep(10000);
+		usleep(50000);
+		ASSERT_EQ(__atomic_load_n(&n_gone, __ATOMIC_SEQ_CST), speaks);
+	}
+	link_free(first);
+	tree_free(tree);
+}
+
+TEST(a_book_that_is_no_book_of_this_job_is_refused)
+{
+	uint8_t book[3 * MEMBERS_ENTRY_BYTES], bad[sizeof(book)];
+	union address at = {.in = {.sin_family = AF_INET, .sin_port = htons(7), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
+	struct members *members;
+	unsigned int above;
+
+	for (unsigned int rank = 0; rank < 3; rank++)
+		members_write_entry(book + (size_t)rank * MEMBERS_ENTRY_BYTES, rank ? 3 - rank : 0, &at);
+	ASSERT_OK(members_new(book, sizeof(book), 3, &members));
+	ASSERT_EQ(members->all[1].place, 2);
+	ASSERT_EQ(members->by_place[2], 1);
+	ASSERT(members_candidate(members, 1, 0, &above) && above == 0);
+	ASSERT(members_candidate(members, 1, 2, &above) && above == 2);
+	ASSERT(!members_candidate(members, 1, 3, &above));
+	at = members_address(members, 1, &at);
+	ASSERT_EQ(ntohs(at.in.sin_port), 7);
+	members_free(members);
+	ASSERT_ERR(members_new(book, sizeof(book) - 1, 3, &members), EPROTO);
+	for (int how = 0; how < 4; how++) {
+		memcpy(bad, book, sizeof(book));
+		bad[how == 2 ? 0 : MEMBERS_ENTRY_BYTES] = how == 0 ? 1 : how == 1 ? 3 : how == 2 ? 1 : 2;
+		if (how == 3)
+			bad[MEMBERS_ENTRY_BYTES + 6] = 5;
+		ASSERT_ERR(members_new(bad, sizeof(bad), 3, &members), EPROTO);
+	}
 }
