@@ -11,6 +11,7 @@ struct shmd_ctx {
 	struct shmd_team *team;
 	struct shmd_mem *bounce; /* for data that is not registered; NULL: the world has no queues */
 	struct shmd_mr *bounce_mr;
+	uint32_t rail; /* rail-rule.h */
 	struct shmd_queues *own; /* queues of its own; NULL: it shares those of the world, or there are none */
 	struct shmd_dev_pe_way *ways; /* of `own`, by PE */
 	uint64_t *qp_addrs; /* of `own` */

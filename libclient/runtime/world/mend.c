@@ -103,11 +103,11 @@ static int make_spare(struct shmd_world *world)
 		.sharing = world_queues_sharing(world),
 		.qp_type = SHMD_QP_TYPE_DCI,
 	};
-	int r = world_queues_resolve(queues);
+	int r = world_queues_resolve(&queues->rails[0], queues->n_peers);
 
 	if (r < 0 || queues->spare)
 		return r;
-	r = shmd_queues_create(queues->nic, &attr, &queues->spare);
+	r = shmd_queues_create(queues->rails[0].nic, &attr, &queues->spare);
 	return r ? r : shmd_queues_connect(queues->spare, 0, 1, NULL, NULL, NULL);
 }
 
@@ -119,13 +119,13 @@ static int replace(struct shmd_world *world, int i)
 	char text[PE_TEXT_BYTES];
 	int r;
 
-	if (!queues->dct_addrs[i].bytes)
+	if (!queues->rails[0].dct_addrs[i].bytes)
 		return 0;
 	r = make_spare(world);
 	if (r < 0)
 		return r;
 	queues->qp_addrs[i] = way->qp_addr = (uintptr_t)shmd_queues_dev_qp(queues->spare, 0);
-	way->peer_addr = (uintptr_t)&queues->targets[i];
+	way->peer_addr = (uintptr_t)&queues->rails[0].targets[i];
 	runtime_log(PATH, WARN, "%s: requests go by DC from now on, because the RC QP has failed", pe_text(world->hellos, queues->peers[i], text));
 	return 0;
 }

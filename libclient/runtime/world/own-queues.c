@@ -10,42 +10,48 @@
 
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/queues-private.h"
+#include "libclient/runtime/world/rail-rule.h"
 #include "libclient/runtime/world/world.h"
 #include "proto/base/cleanup.h"
 
-int world_queues_resolve(struct world_queues *queues)
+int world_queues_resolve(struct world_rail *rail, int n_peers)
 {
-	size_t n = (size_t)queues->n_peers;
+	size_t n = (size_t)n_peers;
 	_cleanup_free_ struct shmd_dev_peer *targets = NULL;
 	int r;
 
-	if (queues->targets)
+	if (rail->targets)
 		return 0;
 	targets = calloc(n ? n : 1, sizeof(*targets));
 	if (!targets)
 		return shmd_error_set(-ENOMEM, "no memory for %zu peers", n);
-	r = shmd_peers_resolve(queues->nic, (unsigned int)n, queues->dct_addrs, 0, targets, NULL);
+	r = shmd_peers_resolve(rail->nic, (unsigned int)n, rail->dct_addrs, 0, targets, NULL);
 	if (!r)
-		queues->targets = take_ptr(targets);
+		rail->targets = take_ptr(targets);
 	return r;
 }
 
-void world_ways_fill(const struct world_queues *queues, struct shmd_dev_pe_way *ways, const uint64_t *qp_addrs, unsigned int n_qps)
+void world_ways_fill(const struct world_queues *queues, uint32_t rail, struct shmd_dev_pe_way *ways, const uint64_t *qp_addrs,
+		     unsigned int n_qps)
 {
 	for (int i = 0; i < queues->n_peers; i++) {
-		ways[queues->peers[i]].qp_addr = qp_addrs[(unsigned int)i % n_qps];
-		ways[queues->peers[i]].peer_addr = (uintptr_t)&queues->targets[i];
+		struct shmd_dev_pe_way *way = &ways[queues->peers[i]];
+
+		way->qp_addr = qp_addrs[(unsigned int)i % n_qps];
+		way->peer_addr = (uintptr_t)&queues->rails[rail].targets[i];
+		way->rail = (uint16_t)rail;
+		way->peer_rail = (uint16_t)rail_at_peer(rail, queues->n_rails_of[queues->peers[i]]);
 	}
 }
 
-bool world_queues_can_have_own(const struct shmd_world *world)
+bool world_queues_can_have_own(const struct shmd_world *world, uint32_t rail)
 {
 	const struct world_queues *queues = world->queues;
 
-	if (!world->settings.ctx_dcis || !queues->n_peers)
+	if (!world->settings.ctx_dcis || !queues->n_peers || (rail && (world->dev->flags & SHMD_WORLD_ATOMICS_BY_QUEUE)))
 		return false;
 	for (int i = 0; i < queues->n_peers; i++)
-		if (!queues->dct_addrs[i].bytes)
+		if (!queues->rails[rail].dct_addrs[i].bytes)
 			return false;
 	return true;
 }
@@ -58,17 +64,17 @@ static int create(struct shmd_world *world, struct shmd_ctx *ctx)
 		.sharing = ctx->dev.sharing == SHMD_SHARING_EXCLUSIVE ? SHMD_SHARING_EXCLUSIVE : world_queues_sharing(world),
 		.qp_type = SHMD_QP_TYPE_DCI,
 	};
-	int r = shmd_queues_create(world->queues->nic, &attr, &ctx->own);
+	int r = shmd_queues_create(world->queues->rails[ctx->rail].nic, &attr, &ctx->own);
 
 	return r ? r : shmd_queues_connect(ctx->own, 0, attr.n_qps, NULL, NULL, NULL);
 }
 
-static int resolve(struct world_queues *queues)
+static int resolve(struct world_queues *queues, uint32_t rail)
 {
 	int r;
 
 	pthread_mutex_lock(&queues->lock);
-	r = world_queues_resolve(queues);
+	r = world_queues_resolve(&queues->rails[rail], queues->n_peers);
 	pthread_mutex_unlock(&queues->lock);
 	return r;
 }
@@ -76,7 +82,7 @@ static int resolve(struct world_queues *queues)
 int world_queues_make_own(struct shmd_world *world, struct shmd_ctx *ctx)
 {
 	unsigned int n = (unsigned int)world->settings.ctx_dcis;
-	int r = resolve(world->queues);
+	int r = resolve(world->queues, ctx->rail);
 
 	if (r < 0)
 		return r;
@@ -89,7 +95,7 @@ int world_queues_make_own(struct shmd_world *world, struct shmd_ctx *ctx)
 		return r;
 	for (unsigned int i = 0; i < n; i++)
 		ctx->qp_addrs[i] = (uintptr_t)shmd_queues_dev_qp(ctx->own, i);
-	world_ways_fill(world->queues, ctx->ways, ctx->qp_addrs, n);
+	world_ways_fill(world->queues, ctx->rail, ctx->ways, ctx->qp_addrs, n);
 	ctx->dev.ways_addr = (uintptr_t)ctx->ways;
 	ctx->dev.qps_addr = (uintptr_t)ctx->qp_addrs;
 	ctx->dev.n_qps = n;
@@ -102,4 +108,7 @@ void world_queues_drop_own(struct shmd_ctx *ctx)
 		(void)shmd_queues_destroy(ctx->own);
 	free(ctx->ways);
 	free(ctx->qp_addrs);
+	ctx->own = NULL;
+	ctx->ways = NULL;
+	ctx->qp_addrs = NULL;
 }
