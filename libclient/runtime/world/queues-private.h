@@ -60,7 +60,7 @@ int world_rails_prepare(struct shmd_world *world);
 int world_rails_make_targets(struct shmd_world *world);
 /* Collective: the addresses of the DCTs behind rail 0. */
 int world_rails_exchange(struct shmd_world *world);
-/* What device functions and lists see of them. */
+/* Device functions and lists see them from here on. */
 void world_rails_show(struct shmd_world *world);
 void world_rails_close(struct shmd_world *world);
 /* For a new context, which counts there until world_rails_leave(). */
