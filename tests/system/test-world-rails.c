@@ -349,14 +349,32 @@ static int add_to_the_dead(struct shmd_ctx *ctx, uint64_t *words)
 	while (!r) {
 		r = shmd_put(ctx, &words[2], &words[3], 8, 1);
 		if (!r)
-			r = shmd_atomic_fetch(ctx, words, &add, 1, NULL);
+			r = shmd_atomic_fetch(ctx, &words[3], &add, 1, NULL);
 	}
 	return r;
 }
 
+struct mourning {
+	const struct setup *setup;
+	uint32_t n_done; /* atomic: PEs that have reached each other again; closing does not wait for them any more */
+};
+
+static void await_both(struct mourning *mourning)
+{
+	uint64_t end = nsec_now() + test_patience_nsec();
+
+	__atomic_add_fetch(&mourning->n_done, 1, __ATOMIC_ACQ_REL);
+	while (__atomic_load_n(&mourning->n_done, __ATOMIC_ACQUIRE) < N_PES - 1) {
+		ASSERT_LT(nsec_now(), end);
+		usleep(1000);
+	}
+}
+
 static int loses_a_pe(const struct world_lab *lab, int pe, void *arg)
 {
-	struct shmd_world *world = open_world(lab, pe, arg);
+	struct mourning *mourning = arg;
+	struct shmd_world *world = open_world(lab, pe, mourning->setup);
+	const struct shmd_atomic add = {.op = SHMD_ATOMIC_ADD, .bytes = 8, .value = 1};
 	struct shmd_ctx *ctx = make(world);
 	uint64_t *words;
 	int r;
@@ -374,22 +392,27 @@ static int loses_a_pe(const struct world_lab *lab, int pe, void *arg)
 	(void)shmd_quiet(ctx);
 	world_lab_must(shmd_world_forgive(world), "forgive");
 	reach(ctx, &words[1], 7 + (uint64_t)pe, 2 - pe);
-	world_lab_must(shmd_atomic_fetch(ctx, &words[1], &(struct shmd_atomic){.op = SHMD_ATOMIC_ADD, .bytes = 8, .value = 1}, 2 - pe, NULL), "add");
+	world_lab_must(shmd_atomic_fetch(ctx, &words[1], &add, 2 - pe, NULL), "add");
 	world_lab_must(shmd_quiet(ctx), "quiet");
+	await_both(mourning);
 	world_lab_close(world);
 	return 0;
 }
 
 static void lose_a_pe(const struct setup *setup)
 {
+	struct mourning *mourning = mmap(NULL, sizeof(*mourning), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct fixture_daemon daemon;
 	struct world_lab lab = {.daemon = &daemon, .n = N_PES};
 
+	ASSERT(mourning != MAP_FAILED);
+	mourning->setup = setup;
 	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
-	world_lab_start(&lab, loses_a_pe, (void *)(uintptr_t)setup);
+	world_lab_start(&lab, loses_a_pe, mourning);
 	for (int pe = 0; pe < N_PES; pe++)
 		ASSERT_EQ(world_lab_wait(&lab, pe), pe == 1 ? 128 + SIGKILL : 0);
 	fixture_daemon_stop(&daemon);
+	ASSERT_OK(munmap(mourning, sizeof(*mourning)));
 }
 
 TEST_TIMEOUT(the_end_of_a_pe_ends_requests_on_every_nic_and_contexts_go_on, 120)
