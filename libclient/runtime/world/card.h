@@ -15,7 +15,7 @@
 #include <shmd.h>
 
 #define WORLD_HELLO_MAGIC 0x6f6c6c6568644d53u
-#define WORLD_CARD_VERSION 3u /* of hello, card, outcome, addresses, and of all that PEs exchange through the heap */
+#define WORLD_CARD_VERSION 4u /* of hello, card, outcome, addresses, and of all that PEs exchange through the heap */
 
 /* Its size never changes: libraries of two versions must be able to compare it. */
 struct world_hello {
