@@ -19,7 +19,7 @@
 
 #include "types.h"
 
-#define SHMD_DEV_WORLD_VERSION 2u
+#define SHMD_DEV_WORLD_VERSION 3u
 #define SHMD_DEV_HEAPS 2u
 #define SHMD_DEV_HEAP_CHUNKS 64u /* of each heap */
 #define SHMD_DEV_RAILS 4u /* NICs that a PE uses at once */
@@ -160,7 +160,12 @@ struct shmd_dev_ctx {
 	shmd_be32 bounce_lkey_be[SHMD_DEV_RAILS];
 	uint32_t sharing; /* enum shmd_sharing */
 	uint32_t id; /* 0: the default context of the world */
-	uint8_t reserved0[24];
+	/*
+	 * struct shmd_dev_pe_way[n_pes of the world]: atomics and signals go by these, since all of a PE's words must meet one NIC of it; 0: they
+	 * go by the other ways, too. Only with SHMD_WORLD_ATOMICS_BY_QUEUE.
+	 */
+	uint64_t amo_ways_addr;
+	uint8_t reserved0[16];
 
 	/* mutable */
 	uint32_t bounce_lock; /* 0 free, 1 held */
@@ -172,6 +177,7 @@ SHMD_PIN_OFFSET(struct shmd_dev_ctx, timeout_nsec, 48);
 SHMD_PIN_OFFSET(struct shmd_dev_ctx, bounce_addr, 56);
 SHMD_PIN_OFFSET(struct shmd_dev_ctx, bounce_lkey_be, 80);
 SHMD_PIN_OFFSET(struct shmd_dev_ctx, sharing, 96);
+SHMD_PIN_OFFSET(struct shmd_dev_ctx, amo_ways_addr, 104);
 SHMD_PIN_OFFSET(struct shmd_dev_ctx, bounce_lock, 128);
 
 /* ---- teams ----------------------------------------------------------------------------------------------------------------- */

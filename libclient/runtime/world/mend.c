@@ -19,15 +19,21 @@
 
 /* ---- in words */
 
-static uint32_t error_to(const struct shmd_ctx *ctx, int pe)
+static uint32_t error_on(const struct shmd_dev_pe_way *ways, int pe)
 {
-	const struct shmd_dev_pe_way *ways = (const void *)(uintptr_t)ctx->dev.ways_addr;
 	const struct shmd_dev_state *state = ways ? (const void *)(uintptr_t)ways[pe].state_addr : NULL;
 	struct shmd_dev_qp *qp = ways ? (void *)(uintptr_t)ways[pe].qp_addr : NULL;
 
 	if (state)
 		qp = shmd_dev_way_to(state, qp, ways[pe].peer_index).qp;
 	return qp ? shmd_dev_qp_error(qp, NULL) : 0;
+}
+
+static uint32_t error_to(const struct shmd_ctx *ctx, int pe)
+{
+	uint32_t error = error_on((const void *)(uintptr_t)ctx->dev.ways_addr, pe);
+
+	return error ? error : error_on((const void *)(uintptr_t)ctx->dev.amo_ways_addr, pe);
 }
 
 static bool is_by_dci(const struct shmd_ctx *ctx, int pe)
@@ -147,9 +153,12 @@ static int mend_own(struct shmd_world *world)
 	int r = 0;
 
 	pthread_mutex_lock(&world->tables);
-	for (struct shmd_ctx *ctx = world->ctx; !r && ctx; ctx = ctx->next)
+	for (struct shmd_ctx *ctx = world->ctx; !r && ctx; ctx = ctx->next) {
 		if (ctx->own)
 			r = reset_failed(ctx->own);
+		if (!r && ctx->amo_own)
+			r = reset_failed(ctx->amo_own);
+	}
 	pthread_mutex_unlock(&world->tables);
 	return r;
 }
