@@ -105,7 +105,7 @@ static int make_ways(struct shmd_world *world, struct shmd_ctx *ctx, uint32_t ra
 	for (unsigned int i = 0; i < shmd_queues_count(*ret_queues); i++)
 		addrs[i] = (uintptr_t)shmd_queues_dev_qp(*ret_queues, i);
 	world_ways_fill(world->queues, rail, ways, addrs, shmd_queues_count(*ret_queues));
-	ctx->dev.n_qps += shmd_queues_count(*ret_queues);
+	ctx->dev.n_qps += shmd_queues_count(*ret_queues); /* bounded: SHMD_CTX_DCIS, twice at most */
 	return 0;
 }
 
