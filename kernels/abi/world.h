@@ -19,7 +19,7 @@
 
 #include "types.h"
 
-#define SHMD_DEV_WORLD_VERSION 2u
+#define SHMD_DEV_WORLD_VERSION 3u
 #define SHMD_DEV_HEAPS 2u
 #define SHMD_DEV_HEAP_CHUNKS 64u /* of each heap */
 #define SHMD_DEV_RAILS 4u /* NICs that a PE uses at once */
@@ -68,7 +68,7 @@ SHMD_PIN_OFFSET(struct shmd_dev_heap, used_bytes, 16);
 SHMD_PIN_OFFSET(struct shmd_dev_heap, chunk_index_addr, 32);
 SHMD_PIN_OFFSET(struct shmd_dev_heap, log2_granule, 48);
 
-/* Local memory outside the heaps that is registered on all rails, with its address as iova. */
+/* Local memory outside the heaps that is registered on all rails of the caller, with its address as iova. */
 struct shmd_dev_buffer {
 	uint64_t addr, end_addr;
 	shmd_be32 lkey_be[SHMD_DEV_RAILS];
@@ -109,7 +109,7 @@ struct shmd_dev_world {
 	uint32_t my_pe;
 	uint32_t n_pes;
 	uint32_t n_heaps; /* heaps beyond have own_addr 0 */
-	uint32_t n_rails;
+	uint32_t n_rails; /* of the caller */
 	uint32_t flags; /* SHMD_WORLD_* */
 	uint32_t my_node;
 	uint64_t pes_addr; /* struct shmd_dev_pe[n_pes] */
@@ -153,14 +153,19 @@ struct shmd_dev_ctx {
 	uint32_t n_states;
 	uint64_t timeout_nsec; /* of plain functions; SHMD_DEV_NO_TIMEOUT: none */
 	/*
-	 * Memory that is registered on all rails. Data of the caller's that is not goes through it, which is slower.
+	 * Memory that is registered on the rails of the ways. Data of the caller's that is not goes through it, which is slower.
 	 */
 	uint64_t bounce_addr, bounce_bytes; /* 0 bytes: unregistered memory is refused */
 	uint64_t bounce_iova;
 	shmd_be32 bounce_lkey_be[SHMD_DEV_RAILS];
 	uint32_t sharing; /* enum shmd_sharing */
 	uint32_t id; /* 0: the default context of the world */
-	uint8_t reserved0[24];
+	/*
+	 * struct shmd_dev_pe_way[n_pes of the world]: atomics and signals go by these, since all of a PE's words must meet one NIC of it; 0: they
+	 * go by the other ways, too. Only with SHMD_WORLD_ATOMICS_BY_QUEUE.
+	 */
+	uint64_t amo_ways_addr;
+	uint8_t reserved0[16];
 
 	/* mutable */
 	uint32_t bounce_lock; /* 0 free, 1 held */
@@ -172,6 +177,7 @@ SHMD_PIN_OFFSET(struct shmd_dev_ctx, timeout_nsec, 48);
 SHMD_PIN_OFFSET(struct shmd_dev_ctx, bounce_addr, 56);
 SHMD_PIN_OFFSET(struct shmd_dev_ctx, bounce_lkey_be, 80);
 SHMD_PIN_OFFSET(struct shmd_dev_ctx, sharing, 96);
+SHMD_PIN_OFFSET(struct shmd_dev_ctx, amo_ways_addr, 104);
 SHMD_PIN_OFFSET(struct shmd_dev_ctx, bounce_lock, 128);
 
 /* ---- teams ----------------------------------------------------------------------------------------------------------------- */

@@ -140,7 +140,7 @@ struct shmd_pe_info {
 	int node, node_pe;
 	int pid; /* as the PE saw itself */
 	char host[64];
-	char nic[32]; /* by which requests go to it; empty without a queue */
+	char nic[32]; /* by which requests go to it, "mlx5_0,mlx5_1" if contexts have several; empty without a queue */
 	char reason[128]; /* why this path and not a better one */
 };
 SHMD_EXPORT int shmd_pe_info(const struct shmd_world *world, int pe, struct shmd_pe_info *ret_info);
@@ -280,7 +280,8 @@ SHMD_EXPORT struct shmd_ctx *shmd_world_ctx(struct shmd_world *world);
  *
  * Local. Its operations have an order of their own, and its quiet waits for no other context: on the path queue it has DC senders of its
  * own ($SHMD_CTX_DCIS). It shares the queues of the world, and then a quiet waits for all who do, if that setting is 0 or the NIC of a PE
- * has no dynamic connections. A context ends before its team.
+ * has no dynamic connections. Contexts are spread over the NICs of this PE ($SHMD_NICS_PER_PE); each uses one, and on NICs other than soft ones the first one
+ * for atomics and signals, with as many senders again. A context ends before its team.
  *
  * Errors	-EDQUOT, -ENOSPC there is no room for its queues; those of shmd_queues_create()
  */

@@ -26,10 +26,10 @@ struct lab {
 	struct mini_nic *dci;
 	struct mini_nic_space spaces[N_PES][N_SPACES]; /* of each RC QP */
 	struct mini_nic_space dci_spaces[N_SPACES];
-	struct shmd_dev_pe_way ways[N_PES];
+	struct shmd_dev_pe_way ways[N_PES], amo_ways[N_PES];
 	shmd_be32 lkeys[SHMD_DEV_HEAPS * SHMD_DEV_HEAP_CHUNKS];
 	shmd_be32 rkeys[SHMD_DEV_HEAPS * SHMD_DEV_HEAP_CHUNKS * N_PES];
-	uint64_t qps[N_PES];
+	uint64_t qps[N_PES + 1];
 	struct shmd_dev_state state; /* of the DCI, with a route for PE 2 */
 	struct shmd_dev_route routes[N_PES];
 	uint64_t hot_qps[1], states[1];
@@ -326,6 +326,72 @@ TEST(atomics_that_a_nic_lacks_are_made_of_compare_swaps)
 		}
 		lab_close(lab);
 	}
+}
+
+/* Data by RC, signals and atomics by a DCI, as on a second NIC. */
+static struct lab *lab_open_apart(void)
+{
+	struct lab *lab = lab_open(BY_RC, 0);
+
+	open_dci(lab, (struct mini_nic_attr){.sharing = SHMD_SHARING_GPU});
+	for (uint32_t pe = 0; pe < N_PES; pe++)
+		lab->amo_ways[pe] = (struct shmd_dev_pe_way){
+			.qp_addr = (uintptr_t)&lab->dci->qp, .peer_addr = (uintptr_t)&lab->dci->peers[pe], .rail = 2, .peer_rail = 1};
+	lab->ctx->amo_ways_addr = (uintptr_t)lab->amo_ways;
+	lab->pes->pes[0].world.flags |= SHMD_WORLD_ATOMICS_BY_QUEUE;
+	return lab;
+}
+
+#define SHORT_NSEC 20000000ull
+
+TEST(a_signal_by_another_queue_comes_behind_its_data)
+{
+	struct lab *lab = lab_open_apart();
+	uint8_t *memory = pe_lab_memory(lab->pes, 0), *there = pe_lab_memory(lab->pes, 2);
+	struct shmd_dev_pe_signal signal = shmd_dev_pe_signal_of((uint64_t *)memory, SHMD_DEV_SIGNAL_ADD, 1);
+	struct shmd_dev_mode mode = shmd_dev_ctx_mode(lab->ctx, SHMD_DEV_THREAD);
+	const uint64_t sizes[] = {8, 3000};
+
+	mode.timeout_nsec = SHORT_NSEC;
+	for (uint32_t i = 0; i < 4; i++) {
+		uint64_t n_amos = mini_nic_get(&lab->dci->n_wqes), bytes = sizes[i % 2];
+		uint8_t *local = i < 2 ? lab->buffer : memory + 8192;
+
+		memset(local, (int)i + 1, bytes);
+		/* The NIC that has the data does not go on, so the other one must not have the signal. */
+		mini_nic_set(&lab->rc[2]->stalled, 1);
+		ASSERT_EQ(shmd_dev_put_signal_nbi_as(lab->ctx, shmdi_put_item(memory + 64, local, bytes, 2), signal, mode), SHMD_DEV_TIMEOUT);
+		ASSERT_EQ(mini_nic_get(&lab->dci->n_wqes), n_amos);
+		mini_nic_set(&lab->rc[2]->stalled, 0);
+		ASSERT_EQ(shmd_dev_quiet(lab->ctx), SHMD_DEV_OK);
+		ASSERT_EQ(shmd_dev_put_signal_nbi(lab->ctx, memory + 64, local, bytes, signal, 2), SHMD_DEV_OK);
+		while (shmd_dev_signal_fetch((uint64_t *)there) != i + 1)
+			;
+		for (uint64_t at = 0; at < bytes; at++)
+			ASSERT_EQ(there[64 + at], i + 1);
+	}
+	lab_close(lab);
+}
+
+TEST(a_quiet_to_a_pe_waits_for_both_of_its_queues)
+{
+	struct lab *lab = lab_open_apart();
+	struct shmd_dev_mode mode = shmd_dev_ctx_mode(lab->ctx, SHMD_DEV_THREAD);
+	uint8_t *memory = pe_lab_memory(lab->pes, 0);
+	struct mini_nic *nics[] = {lab->dci, lab->rc[1]};
+
+	mode.timeout_nsec = SHORT_NSEC;
+	for (uint32_t i = 0; i < 2; i++) {
+		mini_nic_set(&nics[i]->stalled, 1);
+		ASSERT_EQ(shmd_dev_atomic(lab->ctx, memory, shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 1), 1), SHMD_DEV_OK);
+		ASSERT_EQ(shmd_dev_put_nbi(lab->ctx, memory + 64, lab->buffer, 8, 1), SHMD_DEV_OK);
+		ASSERT_EQ(shmd_dev_quiet_pe_as(lab->ctx, 1, mode), SHMD_DEV_TIMEOUT);
+		ASSERT_EQ(shmd_dev_quiet_as(lab->ctx, mode), SHMD_DEV_TIMEOUT);
+		mini_nic_set(&nics[i]->stalled, 0);
+		ASSERT_EQ(shmd_dev_quiet_pe(lab->ctx, 1), SHMD_DEV_OK);
+		ASSERT_EQ(*(uint64_t *)pe_lab_memory(lab->pes, 1), i + 1);
+	}
+	lab_close(lab);
 }
 
 TEST(signals_follow_their_data)

@@ -294,5 +294,7 @@ void program_make(struct program *program, uint64_t seed, int n_pes)
 		make_step(&maker);
 	for (int i = 0; i < program->n_worlds; i++)
 		finish(&maker, i);
+	/* Drawn last: the steps of a seed stay what they were. */
+	program->nics = 1 + draw(&maker, 2);
 	model_free(maker.model);
 }

@@ -73,8 +73,8 @@ MUTANTS = [
     ('id-of-a-team-keeps-its-scratch', RUNTIME + 'team/team.c',
      'memset(world_heap_at(&world->pes[world->rank], team->dev.scratch_offset), 0, SHMD_DEV_TEAM_SCRATCH_BYTES);', '', 'mapped'),
     ('context-numbers-pes-as-the-world', RUNTIME + 'world/ctx.c', 'team == world->builtin[WORLD_TEAM_ALL] ? 0 : (uintptr_t)&team->dev;', '0;', 'mapped'),
-    ('keys-of-a-chunk-in-the-wrong-row', RUNTIME + 'world/queues.c', 'rkeys[chunk * (uint32_t)world->size + (uint32_t)i]',
-     'rkeys[(chunk & ~1u) * (uint32_t)world->size + (uint32_t)i]', 'rc'),
+    ('keys-of-a-chunk-in-the-wrong-row', RUNTIME + 'world/rails.c', 'rkeys[rail][chunk * n_pes + i]',
+     'rkeys[rail][(chunk & ~1u) * n_pes + i]', 'rc'),
 ]
 
 

@@ -88,7 +88,7 @@ struct program {
 	uint64_t seed;
 	int n_pes, n_worlds;
 	uint32_t cap; /* bytes of an allocation that the model knows: all, or half at each end */
-	uint32_t queue_depth, dcis;
+	uint32_t queue_depth, dcis, nics;
 	bool has_guards, is_single;
 	struct step *steps;
 	uint32_t n_steps, room_steps;

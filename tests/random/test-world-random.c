@@ -76,6 +76,7 @@ static void set_environment(const struct lab *lab, const struct program *program
 	setenv("SHMD_HOT_START", lab->path->hot_start ? lab->path->hot_start : "0", 1);
 	set_number("SHMD_QUEUE_DEPTH", program->queue_depth, "");
 	set_number("SHMD_DCIS", program->dcis, "");
+	set_number("SHMD_NICS_PER_PE", program->nics, "");
 	/* As few ids as must do, so that they serve again. */
 	set_number("SHMD_MAX_TEAMS", 4 + (uint64_t)(MAX_TEAMS - 1) * (uint64_t)program->n_pes, "");
 	setenv("SHMD_HEAP_SIZE", "2M", 1);
@@ -250,8 +251,9 @@ static void fail_program(struct lab *lab, struct program *program)
 		(unsigned long long)program->seed, program->n_pes, program_invocation_name, lab->path->test);
 	if (!getenv("SHMEMD_RANDOM_WHOLE"))
 		reduce(lab, program);
-	fprintf(stderr, "%u steps that fail, %d PEs, %d worlds, the model knows %u bytes, guards %d, depth %u, %u DCIs:\n", program->n_steps,
-		program->n_pes, program->n_worlds, program->cap, program->has_guards, program->queue_depth, program->dcis);
+	fprintf(stderr, "%u steps that fail, %d PEs, %d worlds, the model knows %u bytes, guards %d, depth %u, %u DCIs, %u NICs:\n", program->n_steps,
+		program->n_pes, program->n_worlds, program->cap, program->has_guards, program->queue_depth, program->dcis,
+		program->nics);
 	for (uint32_t i = 0; i < program->n_steps; i++)
 		step_print(program, i);
 	(void)passes(lab, program);

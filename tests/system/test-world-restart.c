@@ -32,6 +32,7 @@ struct way {
 	uint32_t paths;
 	const char *rc_peers; /* SHMD_RC_PEERS */
 	bool is_hot; /* pairs of hot peers change in each round */
+	bool has_two_nics; /* requests go by the second one */
 };
 
 /* Shared by the test and its PEs. Words are atomic. */
@@ -112,6 +113,8 @@ static void look(struct pe *pe)
 
 	world_lab_must(shmd_wait_until(pe->ctx, &pe->area->signal, 8, SHMD_CMP_GE, pe->round + 1), "wait for the signal");
 	check(pe, pe->area->signalled, BLOCK, pe->left, "signalled data");
+	/* A barrier completes the default context alone. */
+	world_lab_must(shmd_quiet(pe->ctx), "quiet");
 	world_lab_must(shmd_barrier_all(pe->world), "barrier");
 	check(pe, pe->area->put, BLOCK, pe->left, "data");
 	ASSERT_EQ(pe->area->silent, pe->round + 1);
@@ -143,6 +146,7 @@ static bool goes_on(struct pe *pe)
 	if (pe->me == 0 && __atomic_load_n(&pe->board->stop, __ATOMIC_ACQUIRE))
 		for (int to = 0; to < N_PES; to++)
 			world_lab_must(shmd_p(pe->ctx, &pe->area->stop, 1, 8, to), "p");
+	world_lab_must(shmd_quiet(pe->ctx), "quiet");
 	world_lab_must(shmd_barrier_all(pe->world), "barrier");
 	return !__atomic_load_n(&pe->area->stop, __ATOMIC_ACQUIRE);
 }
@@ -174,10 +178,13 @@ static int works(const struct world_lab *lab, int me, void *arg)
 	struct pe pe = {.lab = lab, .board = board, .me = me, .right = (me + 1) % N_PES, .left = (me + N_PES - 1) % N_PES};
 
 	setenv("SHMD_RC_PEERS", board->way->rc_peers, 1);
+	setenv("SHMD_NICS_PER_PE", board->way->has_two_nics ? "2" : "1", 1);
 	mine.attr.paths = board->way->paths;
 	mine.attr.timeout_nsec = test_patience_nsec();
 	pe.world = world_lab_open_started(&mine, me);
 	pe.ctx = shmd_world_ctx(pe.world);
+	if (board->way->has_two_nics)
+		world_lab_must(shmd_ctx_create(shmd_team_world(pe.world), NULL, &pe.ctx), "a context");
 	world_lab_must(shmd_calloc(pe.world, 1, sizeof(*pe.area), 0, (void **)&pe.area), "calloc");
 	do
 		one_round(&pe);
@@ -267,6 +274,13 @@ TEST_TIMEOUT(a_world_whose_hot_peers_change_works_through_kills_of_the_daemon, 3
 	static const struct way hot = {SHMD_ALLOW_QUEUE, "0", true};
 
 	work_through_kills(&hot);
+}
+
+TEST_TIMEOUT(a_world_of_pes_with_two_nics_works_through_kills_of_the_daemon, 300)
+{
+	static const struct way two = {SHMD_ALLOW_QUEUE, "16", false, true};
+
+	work_through_kills(&two);
 }
 
 TEST_TIMEOUT(a_mapped_world_works_through_kills_of_the_daemon, 300)

@@ -6,6 +6,8 @@
  * not registered goes through the memory of the context (pe-bounce.h), a few bytes of a put in the requests themselves. An
  * atomic that the NIC lacks is made of compare-swaps of the 8 bytes around its word.
  *
+ * A context on another NIC than the first has queues of their own for atomics and signals, which go to the first NIC of a PE.
+ *
  * The functions with _one act for one caller, the leader of a scope.
  */
 #include <shmd/dev/pe.h>
@@ -252,7 +254,7 @@ SHMDI_APART int shmdi_queue_amo_one(struct shmd_dev_ctx *ctx, const struct shmdi
 	struct shmdi_swap swap;
 	struct shmdi_pe_way way;
 	uint64_t left;
-	int rc = shmdi_way_take(ctx, at->pe, &way);
+	int rc = shmdi_amo_way_take(ctx, at->pe, &way);
 
 	if (rc)
 		return rc;
@@ -283,18 +285,27 @@ SHMDI_FN int shmdi_queue_amo(struct shmd_dev_ctx *ctx, const struct shmdi_pe_at 
 
 /* ---- put_signal ---------------------------------------------------------------------------------------------------------------- */
 
-/* The data without a doorbell, the signal with one; a queue carries out both in order. */
+/* Whether data and signals go to a PE by two queues, which have no order with each other. */
+SHMDI_FN int shmdi_signal_is_apart(const struct shmd_dev_ctx *ctx, uint32_t pe)
+{
+	return SHMDI_FIXED(ctx->amo_ways_addr) && shmdi_amo_way_look(ctx, pe).qp != shmdi_way_look(ctx, pe).qp;
+}
+
+/* The data without a doorbell, the signal with one; a queue carries out both in order. Apart from the signal, the data is complete first. */
 SHMDI_APART int shmdi_queue_put_signal_one(struct shmdi_move *move, const struct shmd_dev_put_item *put,
 					   const struct shmdi_pe_at *at, const struct shmdi_pe_at *word,
 					   const struct shmd_dev_amo *amo)
 {
+	int rc = SHMD_DEV_OK, waits = move->waits, is_apart = shmdi_signal_is_apart(move->ctx, word->pe);
 	struct shmd_dev_mode mode = move->mode;
-	int rc = SHMD_DEV_OK, waits = move->waits;
 
 	move->waits = 0;
-	move->mode.flags |= SHMD_DEV_NO_DOORBELL;
+	if (SHMDI_LIKELY(!is_apart))
+		move->mode.flags |= SHMD_DEV_NO_DOORBELL;
 	if (!at->addr && put->bytes)
 		rc = shmdi_move_one(move, *at, (uint8_t *)(uintptr_t)put->source, put->bytes);
+	if (SHMDI_UNLIKELY(is_apart) && !rc && !at->addr && put->bytes)
+		rc = shmd_dev_qp_quiet_as(move->way.qp, shmd_dev_mode_of(move->way.qp, mode.timeout_nsec));
 	if (!rc)
 		rc = shmdi_queue_amo_one(move->ctx, word, amo, &mode, 0);
 	if (!rc && waits && move->end)

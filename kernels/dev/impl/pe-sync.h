@@ -27,7 +27,7 @@ SHMDI_SLOW int shmdi_qp_is_of_gone(const struct shmd_dev_ctx *ctx, const struct 
 	for (pe = 0; pe < SHMDI_FIXED(world->n_pes); pe++) {
 		int is_gone = 0;
 
-		if (shmdi_way_look(ctx, pe).qp != qp)
+		if (shmdi_way_look(ctx, pe).qp != qp && shmdi_amo_way_look(ctx, pe).qp != qp)
 			continue;
 		for (h = 0; h < SHMD_DEV_HEAPS; h++)
 			is_gone |= shmdi_path_load(shmdi_pe_entry(world, pe), h) == SHMD_PATH_GONE;
@@ -81,14 +81,22 @@ SHMDI_FN int shmd_dev_quiet(struct shmd_dev_ctx *ctx)
 
 SHMDI_APART int shmdi_pe_quiet_one(struct shmd_dev_ctx *ctx, uint32_t pe, const struct shmd_dev_mode *mode)
 {
-	struct shmdi_pe_way way;
+	struct shmdi_pe_way way, amo_way;
+	int rc = SHMD_DEV_OK, amo_rc;
 	uint32_t number;
 
 	if (!shmdi_pe_number(ctx, shmdi_world_of(ctx), pe, &number))
 		return SHMD_DEV_INVALID;
 	shmdi_pes_flush();
 	way = shmdi_way_look(ctx, number);
-	return way.qp ? shmdi_qp_quiet(ctx, way.qp, mode) : (int)SHMD_DEV_OK;
+	if (way.qp)
+		rc = shmdi_qp_quiet(ctx, way.qp, mode);
+	amo_way = shmdi_amo_way_look(ctx, number);
+	if (SHMDI_UNLIKELY(amo_way.qp && amo_way.qp != way.qp)) {
+		amo_rc = shmdi_qp_quiet(ctx, amo_way.qp, mode);
+		rc = rc ? rc : amo_rc;
+	}
+	return rc;
 }
 
 SHMDI_FN int shmd_dev_quiet_pe_as(struct shmd_dev_ctx *ctx, uint32_t pe, struct shmd_dev_mode mode)

@@ -18,10 +18,9 @@ struct shmdi_pe_way {
 	uint32_t rail, peer_rail;
 };
 
-/* qp is NULL where no queue leads to the PE. */
-SHMDI_FN struct shmdi_pe_way shmdi_way_look(const struct shmd_dev_ctx *ctx, uint32_t pe)
+SHMDI_FN struct shmdi_pe_way shmdi_way_look_in(uint64_t ways_addr, uint32_t pe)
 {
-	const struct shmd_dev_pe_way *ways = (const struct shmd_dev_pe_way *)(uintptr_t)SHMDI_FIXED(ctx->ways_addr);
+	const struct shmd_dev_pe_way *ways = (const struct shmd_dev_pe_way *)(uintptr_t)ways_addr;
 	const struct shmd_dev_state *state;
 	struct shmdi_pe_way way = {0, 0, 0, 0};
 	struct shmd_dev_way hot;
@@ -41,6 +40,20 @@ SHMDI_FN struct shmdi_pe_way shmdi_way_look(const struct shmd_dev_ctx *ctx, uint
 	return way;
 }
 
+/* qp is NULL where no queue leads to the PE. */
+SHMDI_FN struct shmdi_pe_way shmdi_way_look(const struct shmd_dev_ctx *ctx, uint32_t pe)
+{
+	return shmdi_way_look_in(SHMDI_FIXED(ctx->ways_addr), pe);
+}
+
+/* The same for atomics and signals. */
+SHMDI_FN struct shmdi_pe_way shmdi_amo_way_look(const struct shmd_dev_ctx *ctx, uint32_t pe)
+{
+	uint64_t addr = SHMDI_FIXED(ctx->amo_ways_addr);
+
+	return shmdi_way_look_in(SHMDI_LIKELY(!addr) ? SHMDI_FIXED(ctx->ways_addr) : addr, pe);
+}
+
 /* For a post, which counts where busy peers get a QP of their own. */
 SHMDI_FN int shmdi_way_take(const struct shmd_dev_ctx *ctx, uint32_t pe, struct shmdi_pe_way *ret_way)
 {
@@ -53,6 +66,14 @@ SHMDI_FN int shmdi_way_take(const struct shmd_dev_ctx *ctx, uint32_t pe, struct 
 		shmd_dev_way_count((const struct shmd_dev_state *)(uintptr_t)SHMDI_FIXED(ways[pe].state_addr),
 				   SHMDI_FIXED(ways[pe].peer_index), 1);
 	return SHMD_DEV_OK;
+}
+
+SHMDI_FN int shmdi_amo_way_take(const struct shmd_dev_ctx *ctx, uint32_t pe, struct shmdi_pe_way *ret_way)
+{
+	if (SHMDI_LIKELY(!SHMDI_FIXED(ctx->amo_ways_addr)))
+		return shmdi_way_take(ctx, pe, ret_way);
+	*ret_way = shmdi_amo_way_look(ctx, pe);
+	return ret_way->qp ? SHMD_DEV_OK : SHMD_DEV_NO_PATH;
 }
 
 /* The mode of functions on this queue. */

@@ -102,6 +102,7 @@ struct runtime_settings {
 	uint64_t huge_pages; /* enum runtime_huge_pages */
 	uint64_t heap_debug; /* bits of enum runtime_heap_debug */
 	uint64_t paths; /* bits of enum runtime_paths */
+	uint64_t nics_per_pe; /* 0: an equal share of the node's */
 	uint64_t rc_peers;
 	uint64_t hot_peers; /* beside DC, this number at most has an RC QP each */
 	uint64_t hot_start; /* of them, so many from the start */

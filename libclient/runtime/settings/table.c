@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of settings. A row is all that a new setting needs, besides its field and its use. */
+#include <shmd/abi/world.h>
 #include <shmemclient-hot.h>
 
 #include "libclient/runtime/settings/alias.h"
@@ -78,6 +79,9 @@ const struct runtime_row runtime_rows[] = {
 	 .text = "Paths to PEs that a world may take. self is the PE itself, mapped is memory of this node, queue is a NIC.",
 	 .aliases = {{"NVSHMEM_DISABLE_P2P", alias_disable_p2p, "true is self,queue"},
 		     {"NVSHMEM_REMOTE_TRANSPORT", alias_remote_transport, "none is self,mapped; other values have no effect"}}},
+	{"SHMD_NICS_PER_PE", RUNTIME_TYPE_COUNT, FIELD(nics_per_pe), .def = "1", .min = 0, .max = SHMD_DEV_RAILS,
+	 .text = "NICs that each PE opens if a world has queues, as far as the daemon has them. The default context uses the first one, and "
+		 "contexts that a program makes are spread over all. 0: the NICs of the node with an active port, divided by its PEs."},
 	{"SHMD_RC_PEERS", RUNTIME_TYPE_COUNT, FIELD(rc_peers), .def = "16", .min = 0, .max = 65536,
 	 .text = "Up to this number of peers on the path queue, each has an RC QP. With more, all go by DC. 0 is always DC."},
 	{"SHMD_HOT_PEERS", RUNTIME_TYPE_COUNT, FIELD(hot_peers), .def = "8", .min = 0, .max = SHMD_HOT_MAX_PEERS,

@@ -28,7 +28,7 @@ struct buffer {
 	uint64_t addr, end; /* as the program passed it */
 	uint64_t first_page, pages_end; /* registered; equal: nothing is */
 	struct adopted *memory;
-	struct shmd_mr *mr;
+	struct shmd_mr *mrs[SHMD_DEV_RAILS]; /* of rail 0 NULL: none */
 };
 
 struct table {
@@ -56,10 +56,11 @@ static struct table *table_new(const struct world_buffers *all)
 		const struct buffer *buffer = &all->buffers[i];
 		struct shmd_dev_buffer *entry = &table->entries[table->head.n];
 
-		if (!buffer->mr)
+		if (!buffer->mrs[0])
 			continue;
 		*entry = (struct shmd_dev_buffer){.addr = buffer->first_page, .end_addr = buffer->pages_end};
-		entry->lkey_be[0] = shmd_mr_lkey_be(buffer->mr);
+		for (uint32_t rail = 0; rail < SHMD_DEV_RAILS && buffer->mrs[rail]; rail++)
+			entry->lkey_be[rail] = shmd_mr_lkey_be(buffer->mrs[rail]);
 		table->head.n++;
 	}
 	return table;
@@ -168,17 +169,15 @@ static int reach(struct shmd_world *world, struct buffer *buffer)
 
 	if (r < 0)
 		return r;
-	r = world_queues_reg_buffer(world, &attr, &buffer->mr);
+	r = world_queues_reg_buffer(world, &attr, buffer->mrs);
 	if (r < 0)
 		(void)adopted_return(buffer->memory);
 	return r;
 }
 
-static int end_buffer(const struct buffer *buffer)
+static int end_buffer(struct buffer *buffer)
 {
-	/* A session that has ended has ended the registration too. */
-	if (buffer->mr)
-		(void)shmd_mr_dereg(buffer->mr);
+	world_queues_dereg_buffer(buffer->mrs);
 	return adopted_return(buffer->memory);
 }
 
@@ -310,8 +309,7 @@ void world_buffers_drop(struct shmd_world *world, bool is_ours)
 		return;
 	show(world, 0);
 	for (size_t i = 0; is_ours && i < all->n; i++) {
-		if (all->buffers[i].mr)
-			(void)shmd_mr_dereg(all->buffers[i].mr);
+		world_queues_dereg_buffer(all->buffers[i].mrs);
 		/* The program may have unmapped it. */
 		adopted_leave(all->buffers[i].memory);
 	}

@@ -11,9 +11,11 @@ struct shmd_ctx {
 	struct shmd_team *team;
 	struct shmd_mem *bounce; /* for data that is not registered; NULL: the world has no queues */
 	struct shmd_mr *bounce_mr;
+	uint32_t rail; /* rail-rule.h */
 	struct shmd_queues *own; /* queues of its own; NULL: it shares those of the world, or there are none */
-	struct shmd_dev_pe_way *ways; /* of `own`, by PE */
-	uint64_t *qp_addrs; /* of `own` */
+	struct shmd_queues *amo_own; /* on rail 0, for atomics and signals; NULL: they go by `own`, too */
+	struct shmd_dev_pe_way *ways, *amo_ways; /* of these, by PE */
+	uint64_t *qp_addrs; /* of `own`, then of `amo_own` */
 	struct shmd_ctx *prev, *next; /* of the world */
 };
 

@@ -33,7 +33,6 @@ struct chunk {
 	uint64_t offset, bytes;
 	int fd; /* memory of the whole group; -1: not here */
 	bool is_published, is_mapped;
-	uint32_t rkey;
 };
 
 static bool leads_group(const struct shmd_world *world)
@@ -131,7 +130,7 @@ static int refuse_huge(int error)
 			      why);
 }
 
-/* This PE's part, to its NIC. */
+/* This PE's part, to its NICs. */
 static int make_known(struct shmd_world *world, struct chunk *chunk)
 {
 	/* bounded: heap_memory_new() made, or heap_map_chunk() checked, memory for all of the group; the chunk lies in the range */
@@ -143,7 +142,7 @@ static int make_known(struct shmd_world *world, struct chunk *chunk)
 		.access = SHMD_ACCESS_ALL,
 	};
 
-	int r = world_queues_register(world, chunk->number, &attr, &chunk->rkey);
+	int r = world_queues_register(world, chunk->number, &attr);
 
 	if (r < 0 && world->settings.huge_pages == RUNTIME_HUGE_PAGES_ON)
 		return refuse_huge(r);
@@ -186,11 +185,7 @@ void world_heap_count(struct shmd_world *world, uint32_t number, uint64_t offset
 
 static int share(struct shmd_world *world, struct chunk *chunk)
 {
-	int error = take(world, chunk), r = world_agree_on(world, error, chunk->rkey);
-
-	if (!r)
-		world_queues_set_rkeys(world, chunk->number);
-	return r;
+	return world_queues_share_keys(world, chunk->number, take(world, chunk));
 }
 
 static int chunk_add(struct shmd_world *world, uint64_t offset, uint64_t bytes)

@@ -19,15 +19,21 @@
 
 /* ---- in words */
 
-static uint32_t error_to(const struct shmd_ctx *ctx, int pe)
+static uint32_t error_on(const struct shmd_dev_pe_way *ways, int pe)
 {
-	const struct shmd_dev_pe_way *ways = (const void *)(uintptr_t)ctx->dev.ways_addr;
 	const struct shmd_dev_state *state = ways ? (const void *)(uintptr_t)ways[pe].state_addr : NULL;
 	struct shmd_dev_qp *qp = ways ? (void *)(uintptr_t)ways[pe].qp_addr : NULL;
 
 	if (state)
 		qp = shmd_dev_way_to(state, qp, ways[pe].peer_index).qp;
 	return qp ? shmd_dev_qp_error(qp, NULL) : 0;
+}
+
+static uint32_t error_to(const struct shmd_ctx *ctx, int pe)
+{
+	uint32_t error = error_on((const void *)(uintptr_t)ctx->dev.ways_addr, pe);
+
+	return error ? error : error_on((const void *)(uintptr_t)ctx->dev.amo_ways_addr, pe);
 }
 
 static bool is_by_dci(const struct shmd_ctx *ctx, int pe)
@@ -103,11 +109,11 @@ static int make_spare(struct shmd_world *world)
 		.sharing = world_queues_sharing(world),
 		.qp_type = SHMD_QP_TYPE_DCI,
 	};
-	int r = world_queues_resolve(queues);
+	int r = world_queues_resolve(&queues->rails[0], queues->n_peers);
 
 	if (r < 0 || queues->spare)
 		return r;
-	r = shmd_queues_create(queues->nic, &attr, &queues->spare);
+	r = shmd_queues_create(queues->rails[0].nic, &attr, &queues->spare);
 	return r ? r : shmd_queues_connect(queues->spare, 0, 1, NULL, NULL, NULL);
 }
 
@@ -119,13 +125,13 @@ static int replace(struct shmd_world *world, int i)
 	char text[PE_TEXT_BYTES];
 	int r;
 
-	if (!queues->dct_addrs[i].bytes)
+	if (!queues->rails[0].dct_addrs[i].bytes)
 		return 0;
 	r = make_spare(world);
 	if (r < 0)
 		return r;
 	queues->qp_addrs[i] = way->qp_addr = (uintptr_t)shmd_queues_dev_qp(queues->spare, 0);
-	way->peer_addr = (uintptr_t)&queues->targets[i];
+	way->peer_addr = (uintptr_t)&queues->rails[0].targets[i];
 	runtime_log(PATH, WARN, "%s: requests go by DC from now on, because the RC QP has failed", pe_text(world->hellos, queues->peers[i], text));
 	return 0;
 }
@@ -147,9 +153,12 @@ static int mend_own(struct shmd_world *world)
 	int r = 0;
 
 	pthread_mutex_lock(&world->tables);
-	for (struct shmd_ctx *ctx = world->ctx; !r && ctx; ctx = ctx->next)
+	for (struct shmd_ctx *ctx = world->ctx; !r && ctx; ctx = ctx->next) {
 		if (ctx->own)
 			r = reset_failed(ctx->own);
+		if (!r && ctx->amo_own)
+			r = reset_failed(ctx->amo_own);
+	}
 	pthread_mutex_unlock(&world->tables);
 	return r;
 }

@@ -3,7 +3,6 @@
  * The steps of queues.h: NIC, QPs, addresses by the bootstrap, connecting, and an agreement before the first post, since a request to a QP
  * that is not connected is lost.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,31 +27,31 @@ struct way_card {
 	struct shmd_addr dct; /* bytes 0: it has none */
 };
 
-/* ---- the NIC */
+/* ---- the NICs */
 
-static int open_nic(struct shmd_world *world)
+static int open_nics(struct shmd_world *world)
 {
 	struct world_queues *queues = world->queues = calloc(1, sizeof(*queues));
 	size_t n = (size_t)world->size;
-	int r;
 
 	if (!queues)
 		return shmd_error_set(-ENOMEM, "no memory for queues");
 	pthread_mutex_init(&queues->lock, NULL);
 	queues->peers = calloc(n, sizeof(*queues->peers));
-	queues->dct_addrs = calloc(n, sizeof(*queues->dct_addrs));
+	queues->n_rails_of = calloc(n, sizeof(*queues->n_rails_of));
 	queues->ways = calloc(n, sizeof(*queues->ways));
-	queues->rkeys = calloc(n * WORLD_N_KEYS, sizeof(*queues->rkeys));
-	if (!queues->peers || !queues->dct_addrs || !queues->ways || !queues->rkeys)
+	if (!queues->peers || !queues->n_rails_of || !queues->ways)
 		return shmd_error_set(-ENOMEM, "no memory for the ways to %d PEs", world->size);
-	r = session_nic(world->session, &queues->nic);
-	return r ? r : shmd_nic_info(queues->nic, &queues->info);
+	return world_rails_open(world);
 }
 
 /* The NIC in software uses the CPU's atomics; others have their own. */
 static bool is_coherent(const struct world_queues *queues)
 {
-	return !strcmp(queues->info.backend, "soft");
+	for (uint32_t i = 0; i < queues->n_rails; i++)
+		if (strcmp(queues->rails[i].info.backend, "soft") != 0)
+			return false;
+	return true;
 }
 
 static void choose_peers(struct shmd_world *world)
@@ -65,29 +64,39 @@ static void choose_peers(struct shmd_world *world)
 			queues->peers[queues->n_peers++] = i;
 }
 
-static int agree_on_nics(struct shmd_world *world)
-{
-	int r = open_nic(world);
+#define IS_COHERENT 0x100u /* beside the number of rails */
 
-	r = world_agree_on(world, r, !r && is_coherent(world->queues));
-	if (r < 0)
-		return r;
-	for (int i = 0; i < world->size; i++)
-		if (!world->outcomes[i].value)
+static int note_nics(struct shmd_world *world)
+{
+	struct world_queues *queues = world->queues;
+
+	for (int i = 0; i < world->size; i++) {
+		uint32_t value = world->outcomes[i].value, n_rails = value & ~IS_COHERENT;
+
+		if (!n_rails || n_rails > SHMD_DEV_RAILS)
+			return shmd_error_set(-EPROTO, "PE %d passed that it has %u NICs", i, n_rails);
+		if (!(value & IS_COHERENT))
 			world->dev->flags |= SHMD_WORLD_ATOMICS_BY_QUEUE;
-	choose_peers(world);
+		queues->n_rails_of[i] = (uint8_t)n_rails;
+		queues->most_rails = n_rails > queues->most_rails ? n_rails : queues->most_rails;
+	}
 	return 0;
 }
 
-/* ---- QPs */
-
-/* Contexts reach this PE by it, and so do PEs whose RC QP has failed; where the NIC has no such thing they share the QPs of the world. */
-static int create_target(struct world_queues *queues)
+static int agree_on_nics(struct shmd_world *world)
 {
-	int r = shmd_dct_create(queues->nic, 0, &queues->dct);
+	int r = open_nics(world);
 
-	return r == -EOPNOTSUPP && !queues->is_dc ? 0 : r;
+	r = world_agree_on(world, r, r ? 0 : world->queues->n_rails | (is_coherent(world->queues) ? IS_COHERENT : 0));
+	if (!r)
+		r = note_nics(world);
+	if (r < 0)
+		return r;
+	choose_peers(world);
+	return world_agree_on(world, world_rails_prepare(world), (uint32_t)world->queues->n_peers);
 }
+
+/* ---- QPs */
 
 static int create(struct shmd_world *world)
 {
@@ -103,9 +112,10 @@ static int create(struct shmd_world *world)
 	/* A PE that maps all others has no way to any; as a target by DC it is one nevertheless. */
 	if (!attr.n_qps)
 		return 0;
-	r = shmd_queues_create(queues->nic, &attr, &queues->qps);
+	r = shmd_queues_create(queues->rails[0].nic, &attr, &queues->qps);
+	/* Contexts reach this PE by targets, and so do PEs whose RC QP has failed; a NIC that has none of them shares the QPs of the world. */
 	if (!r)
-		r = create_target(queues);
+		r = world_rails_make_targets(world);
 	if (r < 0)
 		return r;
 	queues->n_qps = attr.n_qps;
@@ -122,7 +132,7 @@ static int fill_cards(const struct shmd_world *world, struct way_card *cards)
 {
 	struct world_queues *queues = world->queues;
 	struct shmd_addr dct = {0};
-	int r = queues->dct ? shmd_dct_addr(queues->dct, &dct) : 0;
+	int r = queues->rails[0].dct ? shmd_dct_addr(queues->rails[0].dct, &dct) : 0;
 
 	for (int i = 0; i < world->size; i++)
 		cards[i].dct = dct;
@@ -148,7 +158,7 @@ static void pack(struct world_queues *queues, const struct way_card *cards, stru
 {
 	for (int i = 0; i < queues->n_peers; i++) {
 		qp_addrs[i] = cards[queues->peers[i]].qp;
-		queues->dct_addrs[i] = cards[queues->peers[i]].dct;
+		queues->rails[0].dct_addrs[i] = cards[queues->peers[i]].dct;
 	}
 }
 
@@ -165,15 +175,15 @@ static int connect_rc(struct shmd_world *world, const struct shmd_addr *addrs)
 static int connect_dc(struct shmd_world *world)
 {
 	struct world_queues *queues = world->queues;
-	int r = world_queues_resolve(queues);
+	int r = world_queues_resolve(&queues->rails[0], queues->n_peers);
 
 	if (!r)
-		r = shmd_queues_set_peers(queues->qps, (unsigned int)queues->n_peers, queues->targets);
+		r = shmd_queues_set_peers(queues->qps, (unsigned int)queues->n_peers, queues->rails[0].targets);
 	if (!r)
 		r = shmd_queues_connect(queues->qps, 0, queues->n_qps, NULL, NULL, NULL);
 	if (r < 0)
 		return r;
-	world_ways_fill(queues, queues->ways, queues->qp_addrs, queues->n_qps);
+	world_ways_fill(queues, 0, queues->ways, queues->qp_addrs, queues->n_qps);
 	return world_hot_open(world);
 }
 
@@ -210,18 +220,6 @@ static uint32_t most_peers(const struct shmd_world *world)
 	return most;
 }
 
-static void show(struct shmd_world *world)
-{
-	struct world_queues *queues = world->queues;
-
-	world->dev->n_rails = 1;
-	world->dev->lkeys_addr[0] = (uintptr_t)queues->lkeys;
-	world->dev->rkeys_addr[0] = (uintptr_t)queues->rkeys;
-	world->dev->health_addr = (uintptr_t)shmd_client_health_page(session_client(world->session));
-	for (int i = 0; i < queues->n_peers; i++)
-		snprintf(world->peers[queues->peers[i]].nic, sizeof(world->peers[0].nic), "%s", queues->info.name);
-}
-
 int world_queues_open(struct shmd_world *world, uint32_t n_needed)
 {
 	int r = world_agree_on(world, 0, n_needed);
@@ -229,18 +227,19 @@ int world_queues_open(struct shmd_world *world, uint32_t n_needed)
 	if (r < 0 || !most_peers(world))
 		return r;
 	r = agree_on_nics(world);
-	if (!r)
-		r = world_agree_on(world, 0, (uint32_t)world->queues->n_peers);
 	if (r < 0)
 		return r;
 	world->queues->is_dc = most_peers(world) > world->settings.rc_peers;
 	r = world_agree(world, create(world));
 	if (!r)
 		r = connect_all(world);
+	if (!r)
+		r = world_rails_exchange(world);
 	if (r < 0)
 		return r;
-	show(world);
-	runtime_log(RMA, INFO, "queues on %s for %d PEs by %s (SHMD_RC_PEERS is %llu), %llu entries each", world->queues->info.name,
+	world_rails_show(world);
+	world->dev->health_addr = (uintptr_t)shmd_client_health_page(session_client(world->session));
+	runtime_log(RMA, INFO, "queues on %s for %d PEs by %s (SHMD_RC_PEERS is %llu), %llu entries each", world->queues->rails[0].info.name,
 		    world->queues->n_peers, world->queues->is_dc ? "DC" : "RC", (unsigned long long)world->settings.rc_peers,
 		    (unsigned long long)world->settings.queue_depth);
 	return 0;
@@ -267,93 +266,90 @@ void world_queues_close(struct shmd_world *world)
 		(void)shmd_queues_destroy(queues->qps);
 	if (queues->spare)
 		(void)shmd_queues_destroy(queues->spare);
-	if (queues->dct)
-		(void)shmd_dct_destroy(queues->dct);
-	for (uint32_t i = 0; i < WORLD_N_KEYS; i++)
-		world_queues_deregister(world, i);
-	world->dev->n_rails = 0;
+	world_rails_close(world);
 	world->dev->flags &= ~SHMD_WORLD_ATOMICS_BY_QUEUE;
-	world->dev->lkeys_addr[0] = world->dev->rkeys_addr[0] = world->dev->health_addr = 0;
+	world->dev->health_addr = 0;
 	pthread_mutex_destroy(&queues->lock);
 	free(queues->peers);
-	free(queues->dct_addrs);
-	free(queues->targets);
+	free(queues->n_rails_of);
 	free(queues->ways);
 	free(queues->qp_addrs);
-	free(queues->rkeys);
 	free(queues);
 	world->queues = NULL;
 }
 
-/* ---- chunks */
-
-int world_queues_register(struct shmd_world *world, uint32_t chunk, const struct shmd_mr_attr *attr, uint32_t *ret_rkey)
-{
-	struct world_queues *queues = world->queues;
-	int r;
-
-	*ret_rkey = 0;
-	if (!queues)
-		return 0;
-	r = shmd_mr_reg(queues->nic, attr, &queues->mrs[chunk]);
-	if (r < 0)
-		return r;
-	queues->lkeys[chunk] = shmd_mr_lkey_be(queues->mrs[chunk]);
-	*ret_rkey = shmd_mr_rkey(queues->mrs[chunk]);
-	return 0;
-}
-
-void world_queues_deregister(struct shmd_world *world, uint32_t chunk)
-{
-	struct world_queues *queues = world->queues;
-
-	if (queues && queues->mrs[chunk] && !shmd_mr_dereg(queues->mrs[chunk]))
-		queues->mrs[chunk] = NULL;
-}
-
-void world_queues_set_rkeys(struct shmd_world *world, uint32_t chunk)
-{
-	for (int i = 0; world->queues && i < world->size; i++)
-		world->queues->rkeys[chunk * (uint32_t)world->size + (uint32_t)i] = (shmd_be32)htonl(world->outcomes[i].value);
-}
-
-int world_queues_reg_buffer(struct shmd_world *world, const struct shmd_mr_attr *attr, struct shmd_mr **ret_mr)
-{
-	return shmd_mr_reg(world->queues->nic, attr, ret_mr);
-}
-
 /* ---- contexts */
 
-int world_queues_attach(struct shmd_world *world, struct shmd_ctx *ctx, bool has_own)
+static void share_queues(struct world_queues *queues, struct shmd_ctx *ctx)
 {
-	struct world_queues *queues = world->queues;
-	int r;
-
-	if (!queues)
-		return 0;
-	r = shmd_mem_alloc(session_client(world->session), BOUNCE_BYTES, &ctx->bounce);
-	if (!r)
-		r = shmd_mr_reg_mem(queues->nic, ctx->bounce, SHMD_ACCESS_LOCAL_WRITE, &ctx->bounce_mr);
-	if (r < 0)
-		return r;
-	ctx->dev.bounce_addr = ctx->dev.bounce_iova = (uintptr_t)shmd_mem_addr(ctx->bounce);
-	ctx->dev.bounce_bytes = BOUNCE_BYTES;
-	ctx->dev.bounce_lkey_be[0] = shmd_mr_lkey_be(ctx->bounce_mr);
-	if (has_own && world_queues_can_have_own(world))
-		return world_queues_make_own(world, ctx);
 	ctx->dev.ways_addr = (uintptr_t)queues->ways;
 	ctx->dev.qps_addr = (uintptr_t)queues->qp_addrs;
 	ctx->dev.n_qps = queues->n_qps;
 	ctx->dev.states_addr = (uintptr_t)&queues->hot_state_addr;
 	ctx->dev.n_states = queues->hot ? 1 : 0;
+}
+
+static int attach_bounce(struct shmd_world *world, struct shmd_ctx *ctx)
+{
+	int r = shmd_mr_reg_mem(world->queues->rails[ctx->rail].nic, ctx->bounce, SHMD_ACCESS_LOCAL_WRITE, &ctx->bounce_mr);
+
+	if (!r)
+		ctx->dev.bounce_lkey_be[ctx->rail] = shmd_mr_lkey_be(ctx->bounce_mr);
+	return r;
+}
+
+static int attach_to_rail(struct shmd_world *world, struct shmd_ctx *ctx, bool has_own)
+{
+	int r = attach_bounce(world, ctx);
+
+	if (r < 0)
+		return r;
+	if (has_own && world_queues_can_have_own(world, ctx->rail))
+		return world_queues_make_own(world, ctx);
+	share_queues(world->queues, ctx);
 	return 0;
 }
 
-void world_queues_detach(struct shmd_ctx *ctx)
+static void detach_from_rail(struct shmd_ctx *ctx)
 {
 	world_queues_drop_own(ctx);
 	if (ctx->bounce_mr)
 		(void)shmd_mr_dereg(ctx->bounce_mr);
-	if (ctx->bounce)
-		shmd_mem_free(ctx->bounce);
+	ctx->bounce_mr = NULL;
+}
+
+/* Rail 0 leads to all PEs; another may not, for example since its NIC has gone down. */
+static int fall_back(struct shmd_world *world, struct shmd_ctx *ctx)
+{
+	runtime_log(PATH, WARN, "a context goes by %s, because %s does not serve it: %s", world->queues->rails[0].info.name,
+		    world->queues->rails[ctx->rail].info.name, shmd_error_text());
+	detach_from_rail(ctx);
+	world_rails_move(world, &ctx->rail);
+	return attach_to_rail(world, ctx, true);
+}
+
+int world_queues_attach(struct shmd_world *world, struct shmd_ctx *ctx, bool has_own)
+{
+	int r;
+
+	if (!world->queues)
+		return 0;
+	r = shmd_mem_alloc(session_client(world->session), BOUNCE_BYTES, &ctx->bounce);
+	if (r < 0)
+		return r;
+	ctx->dev.bounce_addr = ctx->dev.bounce_iova = (uintptr_t)shmd_mem_addr(ctx->bounce);
+	ctx->dev.bounce_bytes = BOUNCE_BYTES;
+	ctx->rail = world_rails_take(world, has_own);
+	r = attach_to_rail(world, ctx, has_own);
+	return r < 0 && ctx->rail ? fall_back(world, ctx) : r;
+}
+
+void world_queues_detach(struct shmd_ctx *ctx)
+{
+	/* Without this memory it did not come to a rail. */
+	if (!ctx->bounce)
+		return;
+	detach_from_rail(ctx);
+	world_rails_leave(ctx->world, ctx->rail);
+	shmd_mem_free(ctx->bounce);
 }

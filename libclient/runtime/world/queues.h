@@ -2,7 +2,7 @@
 /*
  * Queue paths of a world: its QPs, their peers, registrations of chunks and their keys.
  *
- * A world whose PEs are all mapped has none of this, and opens no NIC. If two PEs of a world need a queue, every PE opens its NIC. RC QPs,
+ * A world whose PEs are all mapped has none of this, and opens no NIC. If two PEs of a world need a queue, every PE opens its NICs. RC QPs,
  * one for each peer, if no PE has more such peers than SHMD_RC_PEERS; else each PE has a few DCIs, and RC QPs to some hot peers (hot-set.h).
  * A DCT of each PE serves the DCIs of others, also those of contexts.
  */
@@ -24,17 +24,19 @@ int world_queues_open(struct shmd_world *world, uint32_t n_needed);
 /* Not collective: no PE may post any more. */
 void world_queues_close(struct shmd_world *world);
 
-/* Register this PE's part of a chunk with its NIC; *ret_rkey for the peers (0: the world has no queues). */
-int world_queues_register(struct shmd_world *world, uint32_t chunk, const struct shmd_mr_attr *attr, uint32_t *ret_rkey);
+/* Register this PE's part of a chunk with each of its NICs. Does nothing in a world without queues. */
+int world_queues_register(struct shmd_world *world, uint32_t chunk, const struct shmd_mr_attr *attr);
+/* After a failure of the former, too. */
 void world_queues_deregister(struct shmd_world *world, uint32_t chunk);
-/* rkeys of all PEs for a chunk: world->outcomes[pe].value. */
-void world_queues_set_rkeys(struct shmd_world *world, uint32_t chunk);
+/* Collective, in every world: world_agree() on `error`, and the keys of the chunk become known to all. */
+int world_queues_share_keys(struct shmd_world *world, uint32_t chunk, int error);
 
 bool world_queues_are_dc(const struct shmd_world *world); /* false without queues */
 bool world_queues_reach_by_dc(const struct shmd_world *world, int pe); /* false without a way to it */
 
-/* Memory of the program, for requests of this PE alone. */
-int world_queues_reg_buffer(struct shmd_world *world, const struct shmd_mr_attr *attr, struct shmd_mr **ret_mr);
+/* Memory of the program, for requests of this PE alone: by rail. */
+int world_queues_reg_buffer(struct shmd_world *world, const struct shmd_mr_attr *attr, struct shmd_mr *mrs[SHMD_DEV_RAILS]);
+void world_queues_dereg_buffer(struct shmd_mr *mrs[SHMD_DEV_RAILS]);
 
 /* The context's ways and its memory for data that is not registered. has_own: with queues of its own, if they can be had. */
 int world_queues_attach(struct shmd_world *world, struct shmd_ctx *ctx, bool has_own);

@@ -18,7 +18,8 @@ struct session {
 	pid_t pid;
 	char path[SESSION_PATH_BYTES];
 	struct shmd_client *client;
-	struct shmd_nic *nic;
+	struct shmd_nic *nics[SHMD_DEV_RAILS];
+	uint32_t n_nics;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -118,16 +119,27 @@ struct shmd_client *session_client(const struct session *session)
 	return session->client;
 }
 
-int session_nic(struct session *session, struct shmd_nic **ret_nic)
+static int open_nics(struct session *session, uint32_t n)
 {
 	int r = 0;
 
+	while (!r && session->n_nics < n) {
+		r = shmd_nic_open(session->client, NULL, &session->nics[session->n_nics]);
+		if (!r)
+			session->n_nics++;
+	}
+	return session->n_nics ? 0 : r;
+}
+
+int session_nics(struct session *session, uint32_t n, struct shmd_nic **nics, uint32_t *ret_n)
+{
+	int r;
+
 	pthread_mutex_lock(&lock);
-	if (!session->nic)
-		r = shmd_nic_open(session->client, NULL, &session->nic);
+	r = open_nics(session, n);
+	*ret_n = session->n_nics < n ? session->n_nics : n;
+	memcpy(nics, session->nics, *ret_n * sizeof(*nics));
 	pthread_mutex_unlock(&lock);
-	if (!r)
-		*ret_nic = session->nic;
 	return r;
 }
 

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <shmemclient.h>
+#include <shmd.h>
 
 #define SESSION_PATH_BYTES 256
 
@@ -26,8 +26,11 @@ int session_get(const char *path, uint64_t timeout_nsec, struct session **ret_se
 void session_put(struct session *session); /* NULL is allowed */
 bool session_is_shared(const struct session *session); /* other worlds have it, too */
 struct shmd_client *session_client(const struct session *session);
-/* Opens it at the first call. */
-int session_nic(struct session *session, struct shmd_nic **ret_nic);
+/*
+ * The first NICs of the session, opened as far as they are not yet: up to n, which is at most SHMD_DEV_RAILS. The daemon assigns them. An
+ * error only if there is none at all; with fewer than n, the error text has the reason.
+ */
+int session_nics(struct session *session, uint32_t n, struct shmd_nic **nics, uint32_t *ret_n);
 /* Equal for processes of one user that reach the same daemon on the same boot of a kernel. -errno of stat() with a sentence. */
 int session_node(const struct session *session, uint64_t *ret_node);
 

@@ -156,7 +156,7 @@ static int map_part(struct job *job, int place)
 	return r ? r : heap_map_part(world->heap->map, &part);
 }
 
-static int take(struct job *job, uint32_t *ret_rkey)
+static int take(struct job *job)
 {
 	struct shmd_world *world = job->world;
 	struct shmd_mr_attr attr = {
@@ -168,20 +168,14 @@ static int take(struct job *job, uint32_t *ret_rkey)
 	};
 	int r = 0;
 
-	*ret_rkey = 0;
 	for (int i = 0; !r && i < world->heap->n_group; i++)
 		r = map_part(job, i);
-	return r ? r : world_queues_register(world, job->place.chunk, &attr, ret_rkey);
+	return r ? r : world_queues_register(world, job->place.chunk, &attr);
 }
 
 static int share(struct job *job)
 {
-	uint32_t rkey;
-	int error = take(job, &rkey), r = world_agree_on(job->world, error, rkey);
-
-	if (!r)
-		world_queues_set_rkeys(job->world, job->place.chunk);
-	return r;
+	return world_queues_share_keys(job->world, job->place.chunk, take(job));
 }
 
 static void unmap(struct shmd_world *world, const struct symmetric *place)

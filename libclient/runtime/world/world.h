@@ -6,7 +6,8 @@
  *	start.c		the steps of the start			session.h	the process's session with shmemd
  *	heap-chunks.c	chunks: made, fetched, mapped		malloc.c	collective calls on the heap
  *	exchange.c	bytes and outcomes to all PEs		ctx.c		contexts
- *	queues.c	queue paths, keys of chunks		own-queues.c	queues of contexts
+ *	queues.c	queue paths				own-queues.c	queues of contexts
+ *	rails.c		the NICs of this PE, keys of chunks	rail-rule.h	which NIC carries what
  *	mend.c		queues that failed			hot.c, hot-set.c	RC to some peers beside DC
  *	check.c		may a call go on
  *	watch.c		PEs that ended				info.c		what a program sees of it
