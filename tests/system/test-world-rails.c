@@ -240,6 +240,19 @@ struct board {
 	uint8_t olds[N_PES * 3 * N_ADDS]; /* 1: an atomic has found this value */
 };
 
+/* NICs in software use the CPU's atomics; others, which are apart, have atomics go to the first NIC of a PE. The simulator has one lock for all. */
+static void check_amo_ways(struct shmd_ctx *ctx)
+{
+	const struct shmd_dev_ctx *dev = shmd_ctx_dev(ctx);
+	const struct shmd_dev_pe_way *ways = (const struct shmd_dev_pe_way *)(uintptr_t)dev->amo_ways_addr;
+	bool is_on_second = way_to(ctx, 0)->rail || way_to(ctx, 1)->rail;
+
+	ASSERT_EQ(ways != NULL, is_on_second && getenv("SHMEMD_TEST_BACKEND"));
+	for (int pe = 0; ways && pe < N_PES; pe++)
+		if (ways[pe].qp_addr)
+			ASSERT_EQ(ways[pe].peer_rail, 0);
+}
+
 /* Each of three contexts in turn, so that all NICs add to the words of all PEs. */
 static int adds(const struct world_lab *lab, int pe, void *arg)
 {
@@ -249,6 +262,8 @@ static int adds(const struct world_lab *lab, int pe, void *arg)
 	struct shmd_ctx *contexts[3] = {shmd_world_ctx(world), make(world), make(world)};
 	uint64_t *words, old;
 
+	check_amo_ways(contexts[1]);
+	check_amo_ways(contexts[2]);
 	world_lab_must(shmd_calloc(world, 4, 8, 0, (void **)&words), "calloc");
 	for (unsigned int i = 0; i < 3 * N_ADDS; i++) {
 		struct shmd_ctx *ctx = contexts[i % 3];
