@@ -101,9 +101,9 @@ TEST_TIMEOUT(trace_lets_a_reader_follow_each_part_of_a_job, 120)
 	static const char *const lines[] = {
 		" bootstrap info: rank 1 of 2 met the others by uid ", " bootstrap debug: rank 1 has place 1 in the tree, below rank 0, by IPv4",
 		" settings debug: SHMD_LOG=trace (SHMD_LOG)", " world debug: the world has started",
-		" world debug: closing the world", " path info: to PEs ", ", because a setting forbids mapped memory",
+		" world debug: closing the world", " path info: to PE", ", because a setting forbids mapped memory",
 		" rma info: queues on soft", " heap info: the heap begins with ", " heap info: the heap grows by ",
-		" heap trace: shmd_malloc of 67108864 bytes: done", " team debug: team 3 begins: 2 PEs", " team debug: team 3 ends",
+		" heap trace: shmd_malloc of 67108864 bytes: done", " team debug: team 4 begins: 2 PEs", " team debug: team 4 ends",
 	};
 	struct fixture_daemon daemon;
 	char text[LOG_BYTES];

@@ -83,15 +83,21 @@ void world_log_paths(const struct shmd_world *world)
 	static const char *const words[] = {[SHMD_PE_PATH_MAPPED] = "mapped memory", [SHMD_PE_PATH_RC] = "RC", [SHMD_PE_PATH_DC] = "DC"};
 	_cleanup_free_ struct shmd_pe_run *runs = NULL;
 	unsigned int n = 0;
+	char to[48];
 
 	if (!runtime_log_wants(RUNTIME_PART_PATH, RUNTIME_LOG_INFO))
 		return;
 	runs = calloc((size_t)world->size, sizeof(*runs));
 	if (runs)
 		find_runs(world, runs, &n);
-	for (unsigned int i = 0; i < n; i++)
-		runtime_log(PATH, INFO, "to PEs %u to %u: %s%s%s%s%s", runs[i].first, runs[i].last, words[runs[i].path],
-			    *runs[i].nic ? " on " : "", runs[i].nic, *runs[i].reason ? ", because " : "", runs[i].reason);
+	for (unsigned int i = 0; i < n; i++) {
+		if (runs[i].first == runs[i].last)
+			snprintf(to, sizeof(to), "PE %u", runs[i].first);
+		else
+			snprintf(to, sizeof(to), "PEs %u to %u", runs[i].first, runs[i].last);
+		runtime_log(PATH, INFO, "to %s: %s%s%s%s%s", to, words[runs[i].path], *runs[i].nic ? " on " : "", runs[i].nic,
+			    *runs[i].reason ? ", because " : "", runs[i].reason);
+	}
 }
 
 void world_report(struct shmd_world *world)
