@@ -79,10 +79,19 @@ SHMDI_FN int shmd_dev_quiet(struct shmd_dev_ctx *ctx)
 	return shmd_dev_quiet_as(ctx, shmdi_ctx_mode(ctx));
 }
 
+/* Where atomics have a queue of their own to the PE. */
+SHMDI_SLOW int shmdi_amo_way_quiet(struct shmd_dev_ctx *ctx, uint32_t number, const struct shmd_dev_qp *quiet,
+				   const struct shmd_dev_mode *mode)
+{
+	struct shmd_dev_qp *qp = shmdi_amo_way_look(ctx, number).qp;
+
+	return qp && qp != quiet ? shmdi_qp_quiet(ctx, qp, mode) : (int)SHMD_DEV_OK;
+}
+
 SHMDI_APART int shmdi_pe_quiet_one(struct shmd_dev_ctx *ctx, uint32_t pe, const struct shmd_dev_mode *mode)
 {
-	struct shmdi_pe_way way, amo_way;
-	int rc = SHMD_DEV_OK, amo_rc;
+	struct shmdi_pe_way way;
+	int rc = SHMD_DEV_OK, amo_rc = SHMD_DEV_OK;
 	uint32_t number;
 
 	if (!shmdi_pe_number(ctx, shmdi_world_of(ctx), pe, &number))
@@ -91,12 +100,9 @@ SHMDI_APART int shmdi_pe_quiet_one(struct shmd_dev_ctx *ctx, uint32_t pe, const 
 	way = shmdi_way_look(ctx, number);
 	if (way.qp)
 		rc = shmdi_qp_quiet(ctx, way.qp, mode);
-	amo_way = shmdi_amo_way_look(ctx, number);
-	if (SHMDI_UNLIKELY(amo_way.qp && amo_way.qp != way.qp)) {
-		amo_rc = shmdi_qp_quiet(ctx, amo_way.qp, mode);
-		rc = rc ? rc : amo_rc;
-	}
-	return rc;
+	if (SHMDI_UNLIKELY(SHMDI_FIXED(ctx->amo_ways_addr)))
+		amo_rc = shmdi_amo_way_quiet(ctx, number, way.qp, mode);
+	return rc ? rc : amo_rc;
 }
 
 SHMDI_FN int shmd_dev_quiet_pe_as(struct shmd_dev_ctx *ctx, uint32_t pe, struct shmd_dev_mode mode)
