@@ -138,7 +138,7 @@ int world_rails_exchange(struct shmd_world *world)
 	outcome_fill(&mine.outcome, fill_card(world->queues, &mine));
 	r = world_exchange(world, &mine, cards, sizeof(mine));
 	if (!r)
-		r = outcomes_judge(world->hellos, cards, sizeof(mine), world->size, world->rank);
+		r = world_fail(world, outcomes_judge(world->hellos, cards, sizeof(mine), world->size, world->rank));
 	if (!r)
 		take_cards(world->queues, cards);
 	return r;
