@@ -52,19 +52,27 @@ static bool find_rank(const struct shmd_world *world, const char *sentence, char
 	return true;
 }
 
-int world_boot_error(struct shmd_world *world, int error, const char *call)
+static void name_rank(const struct shmd_world *world, int error, const char *call)
 {
 	char sentence[SENTENCE_BYTES], text[PE_TEXT_BYTES];
 	bool has_more;
 
-	if (error != -ETIMEDOUT)
-		return world_blame(world, error);
 	snprintf(sentence, sizeof(sentence), "%s", shmd_error_text());
 	if (find_rank(world, sentence, text, &has_more))
 		shmd_error_set(error, "%s: %s%s: %s", call, text, has_more ? " and others" : "", sentence);
 	else
 		shmd_error_set(error, "%s: %s", call, sentence);
-	return world_fail(world, world_blame(world, error));
+}
+
+int world_boot_error(struct shmd_world *world, int error, const char *call)
+{
+	int r;
+
+	/* A call may fail for a PE's end before the watch has reported it. */
+	if (error == -ETIMEDOUT || error == -EHOSTDOWN)
+		name_rank(world, error, call);
+	r = world_blame(world, error);
+	return error == -ETIMEDOUT ? world_fail(world, r) : r;
 }
 
 struct shmd_request_limit world_requests_begin(const struct shmd_world *world)
