@@ -273,6 +273,12 @@ void mend_keep(struct tree *tree, const struct gate_visit *visit, int fd)
 
 /* ---- looking after ranks that are lost --------------------------------------------------------------------------------------- */
 
+/* Other errors are this rank's own, as -EMFILE is, and say nothing of the other. */
+static bool is_out_of_reach(int r)
+{
+	return r == -ETIMEDOUT || r == -EHOSTUNREACH || r == -ENETUNREACH;
+}
+
 static void take_probe(struct tree *tree, unsigned int rank, int r)
 {
 	struct member *member = &tree->members->all[rank];
@@ -281,7 +287,7 @@ static void take_probe(struct tree *tree, unsigned int rank, int r)
 	if (!is_lost(tree, rank))
 		return;
 	member->n_refusals = r == -ECONNREFUSED ? (uint8_t)(member->n_refusals + 1) : 0;
-	if (r > 0 || r == -ECONNREFUSED)
+	if (!is_out_of_reach(r))
 		member->lost_since = 0;
 	else if (!member->lost_since)
 		member->lost_since = now;
