@@ -54,6 +54,7 @@ struct link {
 	unsigned int size;
 	bool has_closed; /* its BYE came: the end of the connection is no death */
 	bool is_new;	 /* of a tree that is mended, and no frame came yet: the end is none either, the other side may have given up the try */
+	bool is_shut;	 /* this side sends no more */
 	struct link_out *first, *last;
 	/* The frame that is coming in. */
 	uint8_t head[FRAME_HEAD_BYTES];

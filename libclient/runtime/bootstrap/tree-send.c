@@ -50,7 +50,7 @@ int tree_error(struct tree *tree, char *text)
 
 void tree_send_to(struct tree *tree, struct link *link, const struct frame *frame)
 {
-	if (link && link_send(link, frame))
+	if (link && !link->is_shut && link_send(link, frame))
 		tree_no_memory(tree, "a message");
 }
 

@@ -253,8 +253,8 @@ static void flush_links(struct tree *tree)
 		/* Frames that the other side sent before its end are still to be read; receive() finds the end itself. */
 		if (err && err != -EAGAIN)
 			receive(tree, link);
-		else if (link && !err && tree->is_closing)
-			shutdown(link->fd, SHUT_WR);
+		else if (link && !err && tree->is_closing && !link->is_shut)
+			link->is_shut = !shutdown(link->fd, SHUT_WR);
 	}
 }
 
