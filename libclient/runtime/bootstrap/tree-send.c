@@ -94,7 +94,7 @@ void tree_no_memory(struct tree *tree, const char *what)
 
 void tree_look_soon(struct tree *tree)
 {
-	if (!tree->mend.look_at)
+	if (!tree->mend.look_at && !tree->is_closing)
 		tree->mend.look_at = nsec_now() + MEND_LOOK_NSEC;
 }
 
