@@ -50,8 +50,19 @@ static bool has_lost_ranks(const struct tree *tree)
 	return false;
 }
 
+/* Its first frame is news for the others. */
+static bool has_new_kin(const struct tree *tree)
+{
+	for (unsigned int i = 0; i < tree->n_kin; i++)
+		if (tree->kin[i]->is_new)
+			return true;
+	return false;
+}
+
 bool mend_is_urgent(const struct tree *tree)
 {
+	if (has_new_kin(tree))
+		return true;
 	if (!tree->members || has_parent(tree))
 		return false;
 	return tree->parent || tree->guardian || (tree->mend.is_on && tree->mend.has_died) || has_lost_ranks(tree);

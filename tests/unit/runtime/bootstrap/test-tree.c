@@ -393,6 +393,65 @@ TEST(a_rank_is_dead_only_if_its_connection_ends_after_it_spoke)
 	tree_free(tree);
 }
 
+static void *close_tree(void *arg)
+{
+	tree_free(tree);
+	return NULL;
+}
+
+TEST(a_close_waits_for_the_first_words_of_a_rank_that_has_just_come)
+{
+	struct frame moved = {.type = FRAME_MOVED, .rank = 1, .value = 0, .seq = 1}, frame;
+	struct job job;
+	unsigned int port = make_open_job(&job);
+	struct link *first = neighbour;
+	pthread_t thread;
+	int error;
+
+	neighbour = link_new(ask_to_mend(&job, port, 1, 1, 0, &error), 0, 2);
+	ASSERT(neighbour);
+	must_hear(FRAME_MOVED, &frame);
+	ASSERT_EQ(pthread_create(&thread, NULL, close_tree, NULL), 0);
+	ASSERT(!hear(&frame, 100 * NSEC_PER_MSEC));
+	say(&moved);
+	must_hear(FRAME_BYE, &frame);
+	link_free(neighbour);
+	link_free(first);
+	pthread_join(thread, NULL);
+}
+
+static uint64_t cpu_nsec(void)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &at);
+	return nsec_from_timespec(&at);
+}
+
+/* It has shut the connection to the one when the other's goodbye comes, which it cannot pass on. */
+TEST(a_close_that_waits_for_a_slow_rank_leaves_the_cpu_to_others)
+{
+	struct frame bye = {.type = FRAME_BYE, .rank = 1}, frame;
+	struct link *slow;
+	uint64_t before;
+	pthread_t thread;
+	struct job job;
+
+	job_init(&job, 3, NULL);
+	make_rank_0(&job);
+	slow = link_new(come_as(&job, 2), 0, 3);
+	ASSERT(slow);
+	ASSERT_EQ(pthread_create(&thread, NULL, close_tree, NULL), 0);
+	must_hear(FRAME_BYE, &frame);
+	usleep(100000);
+	say(&bye);
+	before = cpu_nsec();
+	pthread_join(thread, NULL);
+	ASSERT_LT(cpu_nsec() - before, 100 * NSEC_PER_MSEC);
+	link_free(neighbour);
+	link_free(slow);
+}
+
 TEST(a_book_that_is_no_book_of_this_job_is_refused)
 {
 	uint8_t book[3 * MEMBERS_ENTRY_BYTES], bad[sizeof(book)];
