@@ -6,10 +6,13 @@
  * below which all are gone is its root. It asks again until one takes it. On a new connection both sides first send all that they know: ranks
  * that have died or closed, and ranks that hang below others than at first. New connections carry no collective calls; these fail after a death.
  *
- * A rank may die after its parent did and before another rank takes it, so that no connection tells of its death. A rank without a parent, or
- * the root, therefore looks after ranks whose parent has died and which have not been seen since: such a rank has died if its listener is gone.
- * So a rank that is to close first waits until it has another parent, and a root until it has seen such ranks: for a second at most. A rank that
- * dies within some milliseconds after its parent closed can go unnoticed.
+ * A rank may die after its parent did and before another rank takes it, so that no connection tells of its death. The root, or a rank that has
+ * asked all others in vain, therefore looks after ranks whose parent has died and which have not been seen since: such a rank has died if its
+ * listener is gone. So a rank whose parent died and that is to close first waits until it has another one, a root until it has seen such ranks,
+ * and each rank for the first frame on a new connection, which is news: for a second at most.
+ *
+ * A rank that closes when its parent has closed tells only those below it, so no rank can look after the ranks below one that closed: if such a
+ * rank dies before it has another parent, that can go unnoticed.
  *
  * All on the tree's thread.
  */
