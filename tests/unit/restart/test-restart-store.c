@@ -373,7 +373,7 @@ TEST(manager_that_does_not_read_gets_later_what_it_is_to_keep)
 #define NOBODY 65534
 #define N_UNREAD 30
 
-/* A user with so many unread descriptors that the kernel takes no more of them. Who may do everything has no such limit. */
+/* A user with so many unread descriptors that the kernel takes no more of them. Root has no such limit. */
 static void leave_unread(const struct manager *manager, int fd, int sockets[2])
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(N_UNREAD * sizeof(int))] = {0};
