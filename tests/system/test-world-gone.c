@@ -459,8 +459,8 @@ static int ends_the_job(const struct world_lab *lab, int pe, void *arg)
 		fail_in_a_call(lab, world, failure, word);
 	else if (failure == FAIL_DAEMON_OF_HEAP)
 		(void)shmd_malloc(world, UINT64_C(64) << 20, 0, &memory);
-	for (; pe; pause())
-		;
+	while (pe)
+		pause();
 	return 0;
 }
 
