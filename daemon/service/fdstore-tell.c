@@ -210,7 +210,7 @@ static int say(const char *text, const char *name, int fd)
 {
 	int r = fdstore_flush() ? send_text(text, fd) : -EAGAIN;
 
-	return is_later(r) ? wait_with(text, name, fd) : r;
+	return r == -EAGAIN ? wait_with(text, name, fd) : r;
 }
 
 void fdstore_notify(const char *fmt, ...)
