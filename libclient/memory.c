@@ -194,10 +194,18 @@ static size_t count_untouched(int pagemap, const char *at, size_t n)
 	return first;
 }
 
+/* Under an emulator of programs the file is about the emulator's own pages, so one that is certainly there must be known as such. */
+static int open_pagemap(void)
+{
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+
+	return fd >= 0 && count_untouched(fd, (const char *)&fd, 1) ? safe_close(fd) : fd;
+}
+
 /* Looking at an untouched page would make it real, so large memory that nobody has used yet is not looked at. */
 static void copy_private(char *dst, const char *src, size_t bytes)
 {
-	_cleanup_close_ int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int pagemap = open_pagemap();
 	size_t page = page_bytes(), skipped, part;
 
 	for (size_t done = 0; done < bytes; done += part) {

@@ -220,17 +220,30 @@ struct move {
 };
 
 #define PAGES_AT_ONCE 512u
+#define IS_THERE (UINT64_C(3) << 62) /* in memory, or swapped out */
+
+/* Under an emulator of programs the file is about the emulator's own pages, so one that is certainly there must be known as such. */
+static int open_pagemap(void)
+{
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	off_t at = (off_t)((uintptr_t)&fd / (uintptr_t)sysconf(_SC_PAGESIZE) * 8);
+	uint64_t entry;
+
+	if (fd < 0 || (pread(fd, &entry, sizeof(entry), at) == sizeof(entry) && entry & IS_THERE))
+		return fd;
+	close(fd);
+	return -1;
+}
 
 /* Which of the pages from `at` on were never touched, where such pages are zeros. Without the file all count as touched. */
 static void look_at_pages(const struct move *move, uintptr_t at, size_t n, bool *ret_untouched)
 {
-	static const uint64_t is_there = UINT64_C(3) << 62; /* in memory, or swapped out */
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	uint64_t entries[PAGES_AT_ONCE];
 	bool is_known = pread(move->pagemap, entries, n * 8, (off_t)(at / page * 8)) == (ssize_t)(n * 8);
 
 	for (size_t i = 0; i < n; i++, at += page)
-		ret_untouched[i] = is_known && at >= move->range->zeros_begin && at < move->range->zeros_end && !(entries[i] & is_there);
+		ret_untouched[i] = is_known && at >= move->range->zeros_begin && at < move->range->zeros_end && !(entries[i] & IS_THERE);
 }
 
 static void copy_touched(const struct move *move)
@@ -312,7 +325,7 @@ static int open_memory(const void *at)
 
 static void take_place(const struct range *range, void *to, bool is_alone)
 {
-	struct move move = {.range = range, .to = to, .pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)};
+	struct move move = {.range = range, .to = to, .pagemap = open_pagemap()};
 	int r = work(exchange, &move, is_alone);
 
 	if (move.pagemap >= 0)
