@@ -418,7 +418,7 @@ static pid_t child_of_zygote(pid_t daemon, const char *kind)
 	return child_called(child_called(daemon, "shmemd-zygote"), name);
 }
 
-/* Whoever has it without the porter may be the last one to close it. */
+/* Fails if a process other than the porter still holds the descriptor after the porter has closed it: that process would close it last. */
 static void expect_porter_is_last(const struct fixture_keeper *keeper, pid_t porter, unsigned long inode)
 {
 	uint64_t end = nsec_now() + LIMIT_NSEC;

@@ -3,7 +3,8 @@
  * PEs with several NICs (SHMD_NICS_PER_PE): contexts are spread over them, all kinds of memory have keys on each, order and atomics stay
  * what they are with one NIC, PEs may have different numbers of NICs, and a world outlives a PE or a port.
  *
- * The NICs are soft ones, or simulated ConnectX NICs, whose atomics are not those of the CPU, nor of another NIC.
+ * The NICs are soft ones, or simulated ConnectX NICs, whose atomics are not those of the CPU. The simulator runs all its NICs on one thread, so
+ * their atomics never collide: the test looks at the queues that atomics take instead.
  */
 #include <errno.h>
 #include <signal.h>
@@ -240,7 +241,7 @@ struct board {
 	uint8_t olds[N_PES * 3 * N_ADDS]; /* 1: an atomic has found this value */
 };
 
-/* NICs in software use the CPU's atomics; others, which are apart, have atomics go to the first NIC of a PE. The simulator has one lock for all. */
+/* NICs in software use the CPU's atomics; others, which are apart, have atomics go to the first NIC of a PE. */
 static void check_amo_ways(struct shmd_ctx *ctx)
 {
 	const struct shmd_dev_ctx *dev = shmd_ctx_dev(ctx);

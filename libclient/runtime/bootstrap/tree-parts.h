@@ -56,7 +56,7 @@ struct tree {
 	struct link *parent;
 	struct link *children[JOIN_FANOUT];
 	unsigned int n_children; /* that came so far */
-	/* Of the mended tree; they carry no collective calls. */
+	/* Links that replace those of dead ranks. They carry news and no collective calls. */
 	struct link *guardian; /* the other parent */
 	struct link **kin;     /* the other children */
 	unsigned int n_kin;

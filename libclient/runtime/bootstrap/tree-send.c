@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a tree sends to its neighbours: any frame, failures of all, the ends of ranks. */
+/* Sends frames of a tree to its neighbours: collective calls, failures that concern all ranks, and news of ranks that ended. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
