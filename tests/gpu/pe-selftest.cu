@@ -171,39 +171,61 @@ static __device__ void words_of_each_size(const struct test *t)
 	}
 }
 
-static __device__ void strided_and_batches(const struct test *t)
+/* Thread 0 alone moves 100 blocks apart on the next PE, and back together. */
+static __device__ void strided(const struct test *t, bool nbi)
 {
-	struct shmd_dev_stride stride = {100, 24, 40, 24};
-	struct shmd_dev_put_item items[4];
+	struct shmd_dev_stride apart = {100, 24, 40, 24}, together = {100, 24, 24, 40};
 
-	fill(t, t->source, 2400, 70 + t->me);
+	fill(t, t->source, 2400, 70 + nbi + t->me);
 	fill(t, t->dest, 8000, 7);
 	barrier(t);
-	if (t->thread == 0)
-		CALL(shmd_dev_put_strided(t->ctx, t->dest, t->source, &stride, t->next));
+	if (t->thread == 0 && nbi) {
+		CALL(shmd_dev_put_strided_nbi(t->ctx, t->dest, t->source, &apart, t->next));
+		CALL(shmd_dev_quiet(t->ctx));
+	} else if (t->thread == 0) {
+		CALL(shmd_dev_put_strided(t->ctx, t->dest, t->source, &apart, t->next));
+	}
 	barrier(t);
 	for (uint32_t i = t->thread; i < 100; i += blockDim.x) {
 		for (uint32_t j = 0; j < 40; j++)
 			CHECK(t->dest[i * 40 + j] ==
-			      (j < 24 ? pattern(i * 24 + j, 70 + t->previous) : pattern(i * 40 + j, 7)));
+			      (j < 24 ? pattern(i * 24 + j, 70 + nbi + t->previous) : pattern(i * 40 + j, 7)));
 	}
 	barrier(t);
-	stride.dest_stride_bytes = 24;
-	stride.source_stride_bytes = 40;
-	if (t->thread == 0)
-		CALL(shmd_dev_get_strided(t->ctx, t->dest + 8192, t->dest, &stride, t->next));
+	if (t->thread == 0 && nbi) {
+		CALL(shmd_dev_get_strided_nbi(t->ctx, t->dest + 8192, t->dest, &together, t->next));
+		CALL(shmd_dev_quiet(t->ctx));
+	} else if (t->thread == 0) {
+		CALL(shmd_dev_get_strided(t->ctx, t->dest + 8192, t->dest, &together, t->next));
+	}
 	__syncthreads();
-	expect(t, t->dest + 8192, 2400, 70 + t->me);
+	expect(t, t->dest + 8192, 2400, 70 + nbi + t->me);
 	barrier(t);
-	for (uint32_t i = 0; i < 4; i++)
-		items[i] = {t->dest + 600 * i, t->source + 600 * i, 600, (t->next + i % 2) % N_PES};
+}
+
+static __device__ void batches(const struct test *t)
+{
+	struct shmd_dev_put_item puts[4];
+	struct shmd_dev_get_item gets[4];
+
+	fill(t, t->source, 2400, 75 + t->me);
+	for (uint32_t i = 0; i < 4; i++) {
+		puts[i] = {t->dest + 600 * i, t->source + 600 * i, 600, (t->next + i % 2) % N_PES};
+		gets[i] = {t->dest + 4096 + 600 * i, t->source + 600 * i, 600, (t->previous + i % 2) % N_PES};
+	}
+	barrier(t);
 	if (t->thread == 0) {
-		CALL(shmd_dev_put_batch_nbi(t->ctx, items, 4));
+		CALL(shmd_dev_put_batch_nbi(t->ctx, puts, 4));
+		CALL(shmd_dev_get_batch_nbi(t->ctx, gets, 4));
 		CALL(shmd_dev_quiet(t->ctx));
 	}
 	barrier(t);
-	for (uint32_t i = t->thread; i < 2400; i += blockDim.x)
-		CHECK(t->dest[i] == pattern(i, 70 + (t->previous + (i / 600 % 2 ? N_PES - 1 : 0)) % N_PES));
+	for (uint32_t i = t->thread; i < 2400; i += blockDim.x) {
+		uint32_t odd = i / 600 % 2;
+
+		CHECK(t->dest[i] == pattern(i, 75 + (t->previous + (odd ? N_PES - 1 : 0)) % N_PES));
+		CHECK(t->dest[4096 + i] == pattern(i, 75 + (t->previous + odd) % N_PES));
+	}
 	barrier(t);
 }
 
@@ -452,7 +474,9 @@ static __global__ __launch_bounds__(MAX_THREADS) void run_pes(struct pe *pes, ui
 	by_pieces(t, SHMD_DEV_THREAD, 77, 50);
 	plain_put_and_get(t);
 	words_of_each_size(t);
-	strided_and_batches(t);
+	strided(t, false);
+	strided(t, true);
+	batches(t);
 	signals(t);
 	atomics(t);
 	waits(t);
