@@ -326,7 +326,7 @@ TEST_TIMEOUT(programs_on_mapped_memory_have_the_results_of_the_model, 7200)
 	static const struct path path = {.test = "programs_on_mapped_memory_have_the_results_of_the_model",
 					 .first = 1, .rc_peers = "16", .allow = all_paths};
 
-	run_programs(&path, 30);
+	run_programs(&path, 12);
 }
 
 TEST_TIMEOUT(programs_on_rc_queues_have_the_results_of_the_model, 7200)
@@ -334,7 +334,7 @@ TEST_TIMEOUT(programs_on_rc_queues_have_the_results_of_the_model, 7200)
 	static const struct path path = {.test = "programs_on_rc_queues_have_the_results_of_the_model",
 					 .first = 10001, .rc_peers = "64", .allow = queues_only};
 
-	run_programs(&path, 15);
+	run_programs(&path, 6);
 }
 
 TEST_TIMEOUT(programs_on_dc_queues_have_the_results_of_the_model, 7200)
@@ -342,7 +342,7 @@ TEST_TIMEOUT(programs_on_dc_queues_have_the_results_of_the_model, 7200)
 	static const struct path path = {.test = "programs_on_dc_queues_have_the_results_of_the_model",
 					 .first = 20001, .rc_peers = "0", .allow = queues_only};
 
-	run_programs(&path, 15);
+	run_programs(&path, 6);
 }
 
 TEST_TIMEOUT(programs_on_mixed_paths_have_the_results_of_the_model, 7200)
@@ -350,7 +350,7 @@ TEST_TIMEOUT(programs_on_mixed_paths_have_the_results_of_the_model, 7200)
 	static const struct path path = {.test = "programs_on_mixed_paths_have_the_results_of_the_model",
 					 .first = 30001, .rc_peers = "1", .hot_start = "1", .allow = some_mapped};
 
-	run_programs(&path, 15);
+	run_programs(&path, 6);
 }
 
 /* Every memory operation of the NIC takes its time, and other ones pass it where they may. */
@@ -359,7 +359,7 @@ TEST_TIMEOUT(programs_on_slow_rc_queues_have_the_results_of_the_model, 7200)
 	static const struct path path = {.test = "programs_on_slow_rc_queues_have_the_results_of_the_model",
 					 .first = 40001, .rc_peers = "64", .allow = queues_only, .fault = "soft.delay-memory:1"};
 
-	run_programs(&path, 15);
+	run_programs(&path, 6);
 }
 
 TEST_TIMEOUT(programs_on_slow_dc_queues_have_the_results_of_the_model, 7200)
@@ -367,7 +367,7 @@ TEST_TIMEOUT(programs_on_slow_dc_queues_have_the_results_of_the_model, 7200)
 	static const struct path path = {.test = "programs_on_slow_dc_queues_have_the_results_of_the_model",
 					 .first = 50001, .rc_peers = "0", .allow = queues_only, .fault = "soft.delay-memory:1"};
 
-	run_programs(&path, 15);
+	run_programs(&path, 6);
 }
 
 TEST_TIMEOUT(programs_of_pes_in_one_process_have_the_results_of_the_model, 7200)
@@ -375,5 +375,5 @@ TEST_TIMEOUT(programs_of_pes_in_one_process_have_the_results_of_the_model, 7200)
 	static const struct path path = {.test = "programs_of_pes_in_one_process_have_the_results_of_the_model",
 					 .first = 60001, .rc_peers = "1", .allow = some_mapped, .is_one_process = true};
 
-	run_programs(&path, 15);
+	run_programs(&path, 6);
 }

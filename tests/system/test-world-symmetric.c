@@ -169,7 +169,7 @@ static int comes_and_goes(const struct world_lab *lab, int pe, void *arg)
 	struct shmd_world *world = open_with(lab, pe, arg);
 	uint8_t *memory = pages(4 * PAGE), *symmetric, *first = NULL;
 
-	for (unsigned int round = 0; round < 100; round++) {
+	for (unsigned int round = 0; round < SHMD_DEV_HEAP_CHUNKS + 6; round++) {
 		size_t bytes = (1 + round % 3) * PAGE;
 		uint8_t *buffer = memory + round % 2 * PAGE;
 
