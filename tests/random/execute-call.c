@@ -307,6 +307,9 @@ void execute_call(struct run *run)
 	case STEP_BARRIER:
 		sync(run);
 		break;
+	case STEP_COLL:
+		execute_coll(run);
+		break;
 	case STEP_WRONG:
 		wrong(run);
 		break;

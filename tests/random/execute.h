@@ -52,8 +52,9 @@ struct pending *run_keep(struct run *run, bool is_get, uint32_t bytes);
 #define ALL_CTXS (-1)
 void run_settle(struct run *run, int world, int ctx);
 
-/* execute-call.c and execute-access.c */
+/* execute-call.c, execute-coll.c and execute-access.c */
 void execute_call(struct run *run);
+void execute_coll(struct run *run);
 void execute_access(struct run *run);
 void execute_wait(struct run *run);
 /* All steps of this PE; the worlds are open. Ends the process at the first failure. */

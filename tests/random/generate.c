@@ -161,6 +161,32 @@ static void announce_atomic(struct maker *maker, const struct step *step)
 		(void)offer(maker, &look);
 }
 
+/* Another collective, on another team, for a second thread of its PEs. */
+static void come_beside(struct maker *maker, const struct step *step)
+{
+	for (int i = 0; i < 6; i++) {
+		struct step beside = {.kind = STEP_COLL, .world = step->world, .pe = pick_pe(maker), .wants_beside = true};
+
+		if (one_in(maker, 4))
+			beside.world = (int)draw(maker, (uint32_t)maker->program->n_worlds);
+		pick_coll(maker, &beside);
+		if ((beside.team != step->team || beside.world != step->world) && offer(maker, &beside))
+			return;
+	}
+}
+
+/* Sources and dests of many PEs seldom rest all at once. */
+static bool offer_coll(struct maker *maker, struct step *step)
+{
+	for (int i = 0; i < 4; i++) {
+		if (offer(maker, step))
+			return true;
+		*step = (struct step){.kind = STEP_COLL, .world = step->world, .pe = pick_pe(maker)};
+		pick_coll(maker, step);
+	}
+	return offer(maker, step);
+}
+
 static bool completes(enum step_kind kind)
 {
 	return kind <= STEP_REALLOC || kind == STEP_BARRIER || kind == STEP_CTX_END || kind == STEP_QUIET;
@@ -188,7 +214,10 @@ static void make_step(struct maker *maker)
 
 	if (completes(step.kind) && one_in(maker, 2))
 		leave_open(maker, &step);
-	passes = step.kind == STEP_SYNC || step.kind == STEP_BARRIER ? meet_late(maker, &step) : offer(maker, &step);
+	if (step.kind == STEP_COLL)
+		passes = offer_coll(maker, &step);
+	else
+		passes = step.kind == STEP_SYNC || step.kind == STEP_BARRIER ? meet_late(maker, &step) : offer(maker, &step);
 	if (!passes && (step.kind == STEP_ATOMIC || step.kind == STEP_ATOMIC_FETCH) && step.op == SHMD_ATOMIC_ADD_FLOAT)
 		passes = begin_sum(maker, &step);
 	if (!passes && one_in(maker, 2)) {
@@ -204,6 +233,8 @@ static void make_step(struct maker *maker)
 	else if ((step.kind == STEP_LOCKED_ADD && one_in(maker, 2)) ||
 		 ((step.kind == STEP_ATOMIC || step.kind == STEP_ATOMIC_FETCH) && one_in(maker, 6)))
 		crowd(maker, step);
+	if (step.kind == STEP_COLL && one_in(maker, 2))
+		come_beside(maker, &step);
 	if (step.kind >= STEP_PUT_SIGNAL && step.kind <= STEP_FLAG && !one_in(maker, 3))
 		follow(maker, &step);
 }

@@ -27,6 +27,11 @@ int pick_pe(struct maker *maker);
 uint64_t pick_size(struct maker *maker);
 /* Any step. */
 struct step pick(struct maker *maker);
+/* pick-coll.c: a collective of the PE's team. */
+void pick_coll(struct maker *maker, struct step *step);
+int pick_alloc(struct maker *maker, const struct step *step);
+/* A range of an allocation. */
+uint32_t pick_at(struct maker *maker, int world, int alloc, uint32_t span, uint32_t align);
 /* The place of an access whose kind, world and PE are known. */
 void pick_access(struct maker *maker, struct step *step);
 

@@ -239,6 +239,8 @@ bool judge_collective(struct model *model, struct step *step)
 	case STEP_SYNC:
 	case STEP_BARRIER:
 		return sync(model, step);
+	case STEP_COLL:
+		return judge_coll(model, step);
 	case STEP_WRONG:
 		return wrong(model, step);
 	case STEP_TEAM_CHECK:

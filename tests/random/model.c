@@ -104,7 +104,7 @@ void accesses_add(struct accesses *accesses, struct access access, bool is_done)
 	accesses->list[accesses->n++] = access;
 }
 
-static bool meet_each_other(const struct access *a, const struct access *b)
+bool accesses_meet(const struct access *a, const struct access *b)
 {
 	return a->alloc == b->alloc && a->owner == b->owner && a->lo < b->hi && b->lo < a->hi &&
 	       (a->kind != ACCESS_READ || b->kind != ACCESS_READ);
@@ -118,7 +118,7 @@ bool accesses_take(struct model *model, const struct accesses *accesses)
 		if (!model_has(model, a->world, a->alloc, a->pe) || !order_allows(&model->order, a))
 			return false;
 		for (uint32_t k = 0; k < i; k++)
-			if (meet_each_other(a, &accesses->list[k]))
+			if (accesses_meet(a, &accesses->list[k]))
 				return false;
 	}
 	if (model->order.n_records + accesses->n > MAX_RECORDS)
@@ -184,7 +184,7 @@ static bool has_way(const struct model *model, const struct step *step, int to)
 	return team >= 0 && model_is_member(model, step->world, team, step->pe, to);
 }
 
-bool judge(struct model *model, struct step *step)
+static bool judge_step(struct model *model, struct step *step)
 {
 	if (step->world >= model->program->n_worlds)
 		return false;
@@ -195,4 +195,13 @@ bool judge(struct model *model, struct step *step)
 		return false;
 	order_tick(&model->order, step->pe);
 	return is_wait(step->kind) ? judge_wait(model, step) : judge_access(model, step);
+}
+
+bool judge(struct model *model, struct step *step)
+{
+	bool is_good = judge_step(model, step);
+
+	if (is_good && step->kind != STEP_COLL)
+		model->is_coll_last = false;
+	return is_good;
 }

@@ -35,10 +35,22 @@ struct model_world {
 	struct model_word words[MAX_PES][N_WORDS];
 };
 
+/* Accesses of one step, which must not race with each other either. */
+#define MAX_ACCESSES (2 * MAX_PES)
+struct accesses {
+	struct access list[MAX_ACCESSES];
+	uint32_t n;
+	uint32_t done; /* bits: complete when the call returns */
+};
+
 struct model {
 	struct program *program; /* gets the wanted bytes */
 	struct order order;
 	struct model_world worlds[MAX_WORLDS];
+	/* The newest step, where it is a collective that another one may come beside. */
+	bool is_coll_last;
+	int last_world, last_team;
+	struct accesses last;
 };
 
 /* On the heap: it is large. */
@@ -70,14 +82,12 @@ bool judge_access(struct model *model, struct step *step);
 /* judge-wait.c */
 bool judge_wait(struct model *model, struct step *step);
 
-/* Accesses of one step, which must not race with each other either. */
-#define MAX_ACCESSES 24
-struct accesses {
-	struct access list[MAX_ACCESSES];
-	uint32_t n;
-	uint32_t done; /* bits: complete when the call returns */
-};
+/* judge-coll.c: collective calls that move or compute */
+bool judge_coll(struct model *model, struct step *step);
+
 bool accesses_take(struct model *model, const struct accesses *accesses);
+/* Both of one world. */
+bool accesses_meet(const struct access *a, const struct access *b);
 void accesses_add(struct accesses *accesses, struct access access, bool is_done);
 struct access access_far(const struct step *step, enum access_kind kind, int to, uint32_t at, uint32_t bytes);
 struct access access_word(const struct step *step, enum access_kind kind);

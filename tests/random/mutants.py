@@ -20,6 +20,7 @@ PROGRAM = 'tests/random/test-world-random'
 N_PROGRAMS = '150'
 
 PE = 'kernels/dev/impl/pe-'
+COLL = 'kernels/dev/impl/coll-'
 RUNTIME = 'libclient/runtime/'
 
 # name, file, line, its place; the paths whose programs are tried, until one fails
@@ -73,6 +74,13 @@ MUTANTS = [
     ('id-of-a-team-keeps-its-scratch', RUNTIME + 'team/team.c',
      'memset(world_heap_at(&world->pes[world->rank], team->dev.scratch_offset), 0, SHMD_DEV_TEAM_SCRATCH_BYTES);', '', 'mapped'),
     ('context-numbers-pes-as-the-world', RUNTIME + 'world/ctx.c', 'team == world->builtin[WORLD_TEAM_ALL] ? 0 : (uintptr_t)&team->dev;', '0;', 'mapped'),
+    ('collectives-use-one-slot-of-a-sender', COLL + 'team.h', '(sender * 2 + (number & 1))', '(sender * 2)', 'mapped'),
+    ('alltoalls-reads-by-the-strides-of-dest', COLL + 'move.h', 'from + k * stride->source_stride_bytes', 'from + k * stride->dest_stride_bytes', 'mapped'),
+    ('broadcast-does-not-wait-for-its-readers', COLL + 'move.h', 'if (!rc && !is_small)\n\t\trc = shmdi_coll_await_all(c);', '', 'mapped rc'),
+    ('reduce-scatter-in-place-writes-at-once', COLL + 'reduce.h', 'm->to = c->me * share;', 'm->to = 0;', 'mapped'),
+    ('two-collectives-share-the-memory-of-a-context', COLL + 'range.h', 'rc = shmdi_bounce_take(c->ctx, c->mode.timeout_nsec);', 'rc = SHMD_DEV_OK;',
+     'rc slow_rc'),
+    ('least-long-double-begins-with-0', COLL + 'ops.h', 'if (op == SHMD_DEV_REDUCE_MIN)\n\t\t\tv =', 'if (0)\n\t\t\tv =', 'mapped'),
     ('keys-of-a-chunk-in-the-wrong-row', RUNTIME + 'world/rails.c', 'rkeys[rail][chunk * n_pes + i]',
      'rkeys[rail][(chunk & ~1u) * n_pes + i]', 'rc'),
 ]

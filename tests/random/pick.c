@@ -13,7 +13,7 @@ int pick_pe(struct maker *maker)
 }
 
 /* An allocation that the PE has; seldom any. */
-static int pick_alloc(struct maker *maker, const struct step *step)
+int pick_alloc(struct maker *maker, const struct step *step)
 {
 	int alloc = 1 + (int)draw(maker, MAX_ALLOCS - 1);
 
@@ -49,7 +49,7 @@ static uint32_t pick_bytes(struct maker *maker, uint32_t most)
 }
 
 /* A range of an allocation; often where the newest put was, or at an end. */
-static uint32_t pick_at(struct maker *maker, int world, int alloc, uint32_t span, uint32_t align)
+uint32_t pick_at(struct maker *maker, int world, int alloc, uint32_t span, uint32_t align)
 {
 	uint32_t known = model_known_bytes(maker->model, world, alloc), at;
 
@@ -130,7 +130,7 @@ static const uint8_t weights[N_STEP_KINDS] = {
 	[STEP_GET_STRIDED_NBI] = 6, [STEP_GET_BATCH] = 6,
 	[STEP_STORE] = 8, [STEP_CHECK] = 15, [STEP_ATOMIC] = 30, [STEP_ATOMIC_FETCH] = 30, [STEP_PUT_SIGNAL] = 15,
 	[STEP_PUT_SIGNAL_NBI] = 10, [STEP_FLAG] = 15, [STEP_WAIT] = 8, [STEP_WAIT_ALL] = 4, [STEP_WAIT_ANY] = 4, [STEP_WAIT_SOME] = 4,
-	[STEP_TEST] = 6, [STEP_LOCKED_ADD] = 6, [STEP_WRONG] = 3, [STEP_TEAM_CHECK] = 3,
+	[STEP_TEST] = 6, [STEP_LOCKED_ADD] = 6, [STEP_WRONG] = 3, [STEP_TEAM_CHECK] = 3, [STEP_COLL] = 60,
 	[STEP_PAUSE] = 2,
 };
 
@@ -242,6 +242,8 @@ struct step pick(struct maker *maker)
 		pick_access(maker, &step);
 	else if (step.kind >= STEP_FENCE && step.kind <= STEP_QUIET_PE)
 		pick_way(maker, &step);
+	else if (step.kind == STEP_COLL)
+		pick_coll(maker, &step);
 	else
 		pick_call(maker, &step);
 	return step;

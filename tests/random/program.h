@@ -40,7 +40,7 @@ enum step_kind {
 	STEP_GET, STEP_GET_NBI, STEP_G, STEP_GET_STRIDED, STEP_GET_STRIDED_NBI, STEP_GET_BATCH, STEP_STORE, STEP_CHECK,
 	STEP_ATOMIC, STEP_ATOMIC_FETCH, STEP_PUT_SIGNAL, STEP_PUT_SIGNAL_NBI, STEP_FLAG,
 	STEP_WAIT, STEP_WAIT_ALL, STEP_WAIT_ANY, STEP_WAIT_SOME, STEP_TEST, STEP_LOCKED_ADD,
-	STEP_WRONG, STEP_TEAM_CHECK, STEP_PAUSE,
+	STEP_WRONG, STEP_TEAM_CHECK, STEP_COLL, STEP_PAUSE,
 	N_STEP_KINDS,
 };
 extern const char *const step_names[N_STEP_KINDS];
@@ -78,8 +78,10 @@ struct step {
 	uint64_t values[MAX_WAIT];
 	uint32_t mask, good; /* words that count; those whose comparison holds in the end */
 	bool is_exact; /* the former value of an atomic is known */
+	bool wants_beside; /* a collective: at once with the one before */
 	int8_t color[MAX_PES], key[MAX_PES];
 	/* found by judge() */
+	bool is_beside;
 	uint64_t want;
 	uint32_t want_at; /* in the program's wanted bytes */
 };

@@ -23,6 +23,7 @@
 #include "proto/base/nsec.h"
 #include "tests/lib/fixture-daemon.h"
 #include "tests/lib/test.h"
+#include "tests/random/coll.h"
 #include "tests/random/execute.h"
 
 struct path {
@@ -300,23 +301,53 @@ static void run_programs(const struct path *path, uint64_t share)
 	fixture_daemon_stop(&daemon);
 }
 
+struct counts {
+	uint32_t kinds[N_STEP_KINDS];
+	uint32_t calls[N_COLL_CALLS], types[SHMD_TYPE_COMPLEX_DOUBLE + 1], ops[SHMD_REDUCE_XOR + 1], beside, in_place;
+};
+
+static void count(struct counts *n, const struct step *step)
+{
+	n->kinds[step->kind]++;
+	if (step->kind != STEP_COLL)
+		return;
+	n->calls[step->word]++;
+	n->beside += step->is_beside;
+	n->in_place += coll_in_place(step);
+	if (coll_computes(step->word)) {
+		n->types[step->mask]++;
+		n->ops[step->cmp]++;
+	}
+}
+
 /* A kind of step that the judge always refuses would be tested by no program. */
 TEST_TIMEOUT(each_kind_of_step_is_in_many_programs, 240)
 {
-	uint32_t n[N_STEP_KINDS] = {0};
+	struct counts n = {.beside = 0};
 
 	for (uint64_t seed = 1; seed <= 60; seed++) {
 		struct program program;
 
 		program_make(&program, seed, pes_of(seed));
 		for (uint32_t i = 0; i < program.n_steps; i++)
-			n[program.steps[i].kind]++;
+			count(&n, &program.steps[i]);
 		program_free(&program);
 	}
 	for (int i = 0; i < N_STEP_KINDS; i++) {
-		printf("%6u %s\n", n[i], step_names[i]);
-		ASSERT_GE(n[i], 10u);
+		printf("%6u %s\n", n.kinds[i], step_names[i]);
+		ASSERT_GE(n.kinds[i], 10u);
 	}
+	for (int i = 0; i < N_COLL_CALLS; i++) {
+		printf("%6u %s\n", n.calls[i], coll_names[i]);
+		ASSERT_GE(n.calls[i], 30u);
+	}
+	for (int i = SHMD_TYPE_INT8; i <= SHMD_TYPE_COMPLEX_DOUBLE; i++)
+		ASSERT_GE(n.types[i], 10u);
+	for (int i = SHMD_REDUCE_SUM; i <= SHMD_REDUCE_XOR; i++)
+		ASSERT_GE(n.ops[i], 10u);
+	printf("%6u collectives at once with another one, %u in place\n", n.beside, n.in_place);
+	ASSERT_GE(n.beside, 30u);
+	ASSERT_GE(n.in_place, 30u);
 }
 
 /* ---- paths ------------------------------------------------------------------------------------------------------------------ */
