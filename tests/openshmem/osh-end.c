@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* osh-end WAY: init, the ends of a program, and threads: sections 9.1 and 9.2. run-programs.py has the status and words of each way. */
+#include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "tests/openshmem/osh.h"
 
@@ -34,7 +36,61 @@ static int twice(void)
 	return 0;
 }
 
-/* 9.2.1, 9.2.2 */
+/* 9.2, 9.2.1: with MULTIPLE any thread calls at any time; SERIALIZED, where one at a time does, and FUNNELED are tried with less. */
+static long *counters; /* symmetric: one of each thread */
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+#define N_THREADS 4
+#define N_ADDS 200
+
+static void add(long *counter, int level)
+{
+	shmem_ctx_t ctx = SHMEM_CTX_INVALID;
+
+	if (level == SHMEM_THREAD_SERIALIZED)
+		pthread_mutex_lock(&one_at_a_time);
+	CHECK(shmem_ctx_create(0, &ctx) == 0);
+	shmem_ctx_long_atomic_add(ctx, counter, 1, next_pe());
+	shmem_ctx_quiet(ctx);
+	shmem_ctx_destroy(ctx);
+	shmem_long_atomic_inc(counter, next_pe());
+	if (level == SHMEM_THREAD_SERIALIZED)
+		pthread_mutex_unlock(&one_at_a_time);
+}
+
+static void *add_multiple(void *counter)
+{
+	for (int i = 0; i < N_ADDS; i++)
+		add(counter, SHMEM_THREAD_MULTIPLE);
+	return NULL;
+}
+
+static void *add_serialized(void *counter)
+{
+	for (int i = 0; i < N_ADDS; i++)
+		add(counter, SHMEM_THREAD_SERIALIZED);
+	return NULL;
+}
+
+static void use_threads(int level)
+{
+	int n = level >= SHMEM_THREAD_SERIALIZED ? N_THREADS : 1;
+	pthread_t ids[N_THREADS];
+
+	counters = shmem_calloc(N_THREADS, sizeof(*counters));
+	for (int i = 1; i < n; i++)
+		CHECK(!pthread_create(&ids[i], NULL, level == SHMEM_THREAD_MULTIPLE ? add_multiple : add_serialized, &counters[i]));
+	if (level == SHMEM_THREAD_MULTIPLE)
+		add_multiple(&counters[0]);
+	else
+		add_serialized(&counters[0]);
+	for (int i = 1; i < n; i++)
+		CHECK(!pthread_join(ids[i], NULL));
+	shmem_barrier_all();
+	for (int i = 0; i < N_THREADS; i++)
+		CHECK(counters[i] == (i < n ? 2 * N_ADDS : 0));
+}
+
+/* 9.2.1, 9.2.2: a known level is provided, and later calls do not lower it. */
 static int threads(void)
 {
 	int provided = -1, asked = -1;
@@ -49,7 +105,7 @@ static int threads(void)
 	shmem_finalize();
 	for (int level = SHMEM_THREAD_SINGLE; level <= SHMEM_THREAD_MULTIPLE; level++) {
 		CHECK(shmem_init_thread(level, &provided) == 0 && provided >= level);
-		shmem_barrier_all();
+		use_threads(level);
 		shmem_finalize();
 	}
 	return 0;
@@ -99,6 +155,37 @@ static int no_finalize(void)
 	exit(0);
 }
 
+/* 9.1.1, 9.1.4: a call of init too many, so that finalize was not the last one. */
+static int half_finalize(void)
+{
+	int provided;
+
+	shmem_init();
+	CHECK(shmem_init_thread(SHMEM_THREAD_MULTIPLE, &provided) == 0);
+	shmem_finalize();
+	put_last();
+	return 0;
+}
+
+/* 9.1.4: the last finalize waits for all PEs to have entered it, and the program goes on; 9.1.5: then it is not initialised. */
+static int after_finalize(void)
+{
+	long *word;
+
+	shmem_init();
+	word = shmem_calloc(1, sizeof(*word));
+	if (!shmem_my_pe()) {
+		usleep(100000);
+		for (int pe = 1; pe < shmem_n_pes(); pe++)
+			shmem_long_p(word, 9, pe);
+	}
+	shmem_finalize();
+	if (is_initialized())
+		return 1;
+	printf("finalized\n");
+	return 0;
+}
+
 static void use_at_exit(void)
 {
 	CHECK(is_initialized());
@@ -115,7 +202,7 @@ static int exit_handler(void)
 	return 0;
 }
 
-/* 9.1.6: one PE ends all, whatever they do; the status is that of the call. */
+/* 9.1.6: one PE ends all, whatever they do: here they wait in the library, or never call it. The status is that of the call. */
 static int global_exit(int status)
 {
 	shmem_init();
@@ -123,6 +210,36 @@ static int global_exit(int status)
 		printf("last words");
 		shmem_global_exit(status);
 	}
+	while (shmem_my_pe() == 1)
+		pause();
+	shmem_barrier_all();
+	return 99;
+}
+
+/* 9.1.6: several calls, of which one gives the status. */
+static int many_exits(void)
+{
+	shmem_init();
+	shmem_barrier_all();
+	shmem_global_exit(11 + shmem_my_pe());
+}
+
+static void *exit_all(void *unused)
+{
+	(void)unused;
+	shmem_global_exit(6);
+}
+
+/* 9.1.6: in any thread, while the others of its PE are in the library. */
+static int exit_of_thread(void)
+{
+	pthread_t thread;
+	int provided;
+
+	CHECK(shmem_init_thread(SHMEM_THREAD_MULTIPLE, &provided) == 0);
+	if (shmem_my_pe())
+		shmem_barrier_all();
+	CHECK(!pthread_create(&thread, NULL, exit_all, NULL));
 	shmem_barrier_all();
 	return 99;
 }
@@ -171,7 +288,9 @@ int main(int argc, char **argv)
 		const char *name;
 		int (*run)(void);
 	} ways[] = {{"twice", twice}, {"threads", threads}, {"info", info}, {"start-pes", old_start}, {"no-finalize", no_finalize},
-		    {"exit-handler", exit_handler}, {"failure", failure}, {"bad-pe", bad_pe}, {"negative-pe", negative_pe}, {"no-init", no_init}};
+		    {"exit-handler", exit_handler}, {"failure", failure}, {"bad-pe", bad_pe}, {"negative-pe", negative_pe}, {"no-init", no_init},
+		    {"half-finalize", half_finalize}, {"after-finalize", after_finalize}, {"many-exits", many_exits},
+		    {"exit-of-thread", exit_of_thread}};
 
 	for (size_t i = 0; argc == 2 && i < sizeof(ways) / sizeof(ways[0]); i++)
 		if (!strcmp(ways[i].name, argv[1]))

@@ -194,6 +194,31 @@ STANDARD_AMO_TYPES(DEFINE_STANDARD)
 	}
 BITWISE_AMO_TYPES(DEFINE_BITS)
 
+/* In C++ a word may be volatile, as programs of before 1.5 declare those that they wait for. */
+#ifdef __cplusplus
+#define DEFINE_VOLATILE(name, type) \
+	static void volatile_##name(void) \
+	{ \
+		volatile type *words = MAKE(type, 2); \
+		type values[2] = {0, 0}; \
+		size_t found[2]; \
+		shmem_wait_until(words, SHMEM_CMP_EQ, (type)0); \
+		shmem_wait_until_all(words, 2, NULL, SHMEM_CMP_EQ, (type)0); \
+		shmem_wait_until_all_vector(words, 2, NULL, SHMEM_CMP_EQ, values); \
+		CHECK(shmem_wait_until_any(words, 2, NULL, SHMEM_CMP_EQ, (type)0) < 2); \
+		CHECK(shmem_wait_until_some_vector(words, 2, found, NULL, SHMEM_CMP_EQ, values) >= 1); \
+		CHECK(shmem_test(words, SHMEM_CMP_EQ, (type)0) && !shmem_test(words, SHMEM_CMP_NE, (type)0)); \
+		CHECK(shmem_test_some(words, 2, found, NULL, SHMEM_CMP_EQ, (type)0) == 2); \
+		shmem_free((void *)words); \
+	}
+#else
+#define DEFINE_VOLATILE(name, type) \
+	static void volatile_##name(void) \
+	{ \
+	}
+#endif
+STANDARD_AMO_TYPES(DEFINE_VOLATILE)
+
 int main(void)
 {
 	shmem_init();
@@ -202,7 +227,7 @@ int main(void)
 	STANDARD_RMA_TYPES(TRY_RMA)
 #define TRY_EXTENDED(name, type) extended_##name();
 	EXTENDED_AMO_TYPES(TRY_EXTENDED)
-#define TRY_STANDARD(name, type) standard_##name(); wait_##name();
+#define TRY_STANDARD(name, type) standard_##name(); wait_##name(); volatile_##name();
 	STANDARD_AMO_TYPES(TRY_STANDARD)
 #define TRY_BITS(name, type) bits_##name();
 	BITWISE_AMO_TYPES(TRY_BITS)

@@ -126,20 +126,33 @@ def overload(name, function):
     return f'static inline {prototype(function, "shmem_" + name)} {{ {back}{function.name}({arguments(function)}); }}\n'
 
 
+def volatile_overload(name, function):
+    """Programs of before 1.5 wait for words that they have declared volatile; C takes these with a warning."""
+    pointer, *rest = arguments(function).split(', ')
+    call = ', '.join([f'const_cast<{function.params.split("*")[0]}*>({pointer})', *rest])
+    back = '' if function.ret == 'void' else 'return '
+    return f'static inline {function.ret} shmem_{name}(volatile {function.params}) {{ {back}{function.name}({call}); }}\n'
+
+
 def overloads(name, families):
     taken = {family.op for family in table.PLAIN_FAMILIES}
     wanted = {(id(family), type_name) for _, family, type_name in chosen_types(families)}
     for family in families:
         for function in functions(family):
+            if (id(family), function.type_name) not in wanted:
+                continue
             # A function of C with this name has these types already.
-            if (id(family), function.type_name) in wanted and not ('shmem_' + name in taken and function.type_name == 'long'):
+            if not ('shmem_' + name in taken and function.type_name == 'long'):
                 yield overload(name, function)
+            if family in table.WAIT_FAMILIES:
+                yield volatile_overload(name, function)
 
 
 # ---- files
 
 def declaration(function, name=None):
-    return f'SHMD_OSH_API {prototype(function, name)};\n'
+    attribute = f' __attribute__(({function.family.attribute}))' if function.family.attribute else ''
+    return f'SHMD_OSH_API {prototype(function, name)}{attribute};\n'
 
 
 def shmem_h(template):

@@ -55,6 +55,7 @@ class Family:
     deprecated: bool = False
     source: str = ''     # of functions by hand
     wide: str = ''       # the body for types of more than 8 bytes
+    attribute: str = ''     # of its declaration
     is_extra: bool = False  # not in the lists of 1.6: an older name, or another type
 
 
@@ -218,7 +219,7 @@ PLAIN_FAMILIES = [
     plain('9.1.3', 'setup.c', 'int shmem_n_pes(void)'),
     plain('9.1.4', 'setup.c', 'void shmem_finalize(void)'),
     plain('9.1.5', 'setup.c', 'void shmem_query_initialized(int *initialized)'),
-    plain('9.1.6', 'setup.c', 'void shmem_global_exit(int status)'),
+    plain('9.1.6', 'setup.c', 'void shmem_global_exit(int status)', attribute='noreturn'),
     plain('9.1.7', 'query.c', 'int shmem_pe_accessible(int pe)'),
     plain('9.1.8', 'query.c', 'int shmem_addr_accessible(const void *addr, int pe)'),
     plain('9.1.9', 'query.c', 'void *shmem_ptr(const void *dest, int pe)'),
