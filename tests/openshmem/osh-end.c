@@ -277,6 +277,43 @@ static int negative_pe(void)
 	return put_to(-1);
 }
 
+/* One call of each kind on a set; `word` is used for it alone. */
+static void use_set(int start, int size, long *word, long *found)
+{
+	long sync[SHMEM_BARRIER_SYNC_SIZE] = {SHMEM_SYNC_VALUE};
+	int me = shmem_my_pe();
+
+	shmem_long_p(word, 100 + size, start + (me - start + 1) % size);
+	shmem_barrier(start, 0, size, sync);
+	CHECK(*word == 100 + size);
+	shmem_fcollect64(found, word, 1, start, 0, size, sync);
+	for (int i = 0; i < size; i++)
+		CHECK(found[i] == 100 + size);
+	(shmem_sync)(start, 0, size, sync);
+}
+
+/* 9.10.2: more active sets than there is room for teams, each of them several times; PEs outside of a set are elsewhere. */
+#define ROUNDS 4
+static int many_sets(void)
+{
+	long *words, *found;
+	int me, n;
+
+	shmem_init();
+	me = shmem_my_pe();
+	n = shmem_n_pes();
+	words = shmem_calloc((size_t)(ROUNDS * n * n), sizeof(*words));
+	found = shmem_calloc((size_t)n, sizeof(*found));
+	for (int i = 0; i < ROUNDS * n * n; i++) {
+		int start = i / n % n, size = i % n + 1;
+
+		if (start + size <= n && me >= start && me < start + size)
+			use_set(start, size, &words[i], found);
+	}
+	shmem_finalize();
+	return 0;
+}
+
 static int no_init(void)
 {
 	return shmem_my_pe();
@@ -290,7 +327,7 @@ int main(int argc, char **argv)
 	} ways[] = {{"twice", twice}, {"threads", threads}, {"info", info}, {"start-pes", old_start}, {"no-finalize", no_finalize},
 		    {"exit-handler", exit_handler}, {"failure", failure}, {"bad-pe", bad_pe}, {"negative-pe", negative_pe}, {"no-init", no_init},
 		    {"half-finalize", half_finalize}, {"after-finalize", after_finalize}, {"many-exits", many_exits},
-		    {"exit-of-thread", exit_of_thread}};
+		    {"exit-of-thread", exit_of_thread}, {"many-sets", many_sets}};
 
 	for (size_t i = 0; argc == 2 && i < sizeof(ways) / sizeof(ways[0]); i++)
 		if (!strcmp(ways[i].name, argv[1]))

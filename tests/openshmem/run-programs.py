@@ -7,7 +7,7 @@ PATHS: of the runtime (self,mapped or self,queue). With PATHS ends, the program'
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 PATIENCE_SEC = 100
 
@@ -18,6 +18,8 @@ class Way:
     status: int | tuple = 0     # one of several
     stdout: str = ''      # one of the lines
     stderr: str = ''      # words in it
+    environment: dict = field(default_factory=dict)
+    n_pes: int = 3
 
 
 WAYS = [
@@ -33,6 +35,7 @@ WAYS = [
     Way('no-init', status=1, stderr='shmem_my_pe: OpenSHMEM is not initialised; call shmem_init() first'),
     Way('half-finalize', stdout='[2] PE 2 of 3'),
     Way('after-finalize', stdout='[2] finalized'),
+    Way('many-sets', environment={'SHMD_MAX_TEAMS': '7'}, n_pes=4),
     Way('many-exits', status=(11, 12, 13)),
     Way('exit-of-thread', status=6),
     Way('global-exit 0', stdout='[2] last words'),
@@ -47,7 +50,7 @@ def run(shmemctl, n_pes, command, **environment):
 
 def try_ways(shmemctl, program):
     for way in WAYS:
-        done = run(shmemctl, 3, [program, *way.arguments.split()])
+        done = run(shmemctl, way.n_pes, [program, *way.arguments.split()], **way.environment)
         statuses = way.status if isinstance(way.status, tuple) else (way.status,)
         if done.returncode not in statuses or way.stderr not in done.stderr or (way.stdout and way.stdout not in done.stdout.splitlines()):
             sys.exit(f'{way}: status {done.returncode}, printed {done.stdout!r} and {done.stderr!r}')

@@ -3,14 +3,20 @@
  * Active sets: PEs start, start + 2^log_stride, ... as the collective calls of before 1.5 name them.
  *
  * The first call on a set makes a team of its PEs, without the others, and the library keeps it until finalize; all later calls on that
- * set use it. The work arrays of the program are left as they are.
+ * set use it. A PE keeps as many as half of its room for teams. A set that is too much for one of its PEs gets a team for each call, which ends
+ * with the call; its PEs agree on that by a split. The work arrays of the program are left as they are.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <shmd-info.h>
+
 #include "libclient/compat/openshmem/collective.h"
+
+/* Teams that every world has, for which the setting has room as well. */
+#define N_BUILTIN 4
 
 struct kept_set {
 	struct osh_set set;
@@ -20,6 +26,7 @@ struct kept_set {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* not held while a team is made: other sets go on */
 static struct kept_set *kept;
+static uint64_t n_kept;
 
 static struct shmd_team *find(struct osh_set set)
 {
@@ -56,25 +63,65 @@ static int make_team(struct osh_set set, int *pes, struct shmd_team **ret_team)
 	return shmd_team_from_members(osh.world, &members, ret_team);
 }
 
-static struct shmd_team *keep(const char *name, struct osh_set set)
+static uint64_t room_for_teams(void)
 {
-	struct kept_set *one = calloc(1, sizeof(*one));
-	int *pes = calloc((size_t)set.size, sizeof(*pes)), r;
+	struct shmd_setting_info info;
 
-	if (!one || !pes)
-		osh_fail(name, shmd_error_set(-ENOMEM, "no memory for an active set of %d PEs", set.size));
-	r = make_team(set, pes, &one->team);
-	free(pes);
-	osh_check(name, r);
+	for (unsigned int i = 0; !shmd_info_setting(i, &info); i++)
+		if (!strcmp(info.name, "SHMD_MAX_TEAMS"))
+			return strtoull(info.value, NULL, 10);
+	return N_BUILTIN;
+}
+
+/* All PEs of the set have room for one more: then they are a team of their own for a moment. */
+static bool all_have_room(struct shmd_team *team)
+{
+	uint64_t room = (room_for_teams() - N_BUILTIN) / 2;
+	struct shmd_team *those = NULL;
+	bool all;
+
+	pthread_mutex_lock(&lock);
+	all = n_kept < room;
+	pthread_mutex_unlock(&lock);
+	/* Without an id for them there is no room; all PEs get the same answer. */
+	if (shmd_team_split_color(team, all ? 0 : -1, 0, &those) || !those)
+		return false;
+	all = shmd_team_n_pes(those) == shmd_team_n_pes(team);
+	(void)shmd_team_destroy(those);
+	return all;
+}
+
+static bool keep(struct osh_set set, struct shmd_team *team)
+{
+	struct kept_set *one = all_have_room(team) ? calloc(1, sizeof(*one)) : NULL;
+
+	if (!one)
+		return false;
 	one->set = set;
+	one->team = team;
 	pthread_mutex_lock(&lock);
 	one->next = kept;
 	kept = one;
+	n_kept++;
 	pthread_mutex_unlock(&lock);
-	return one->team;
+	return true;
 }
 
-struct shmd_team *osh_team_of_set(const char *name, struct osh_set set)
+static struct osh_use make_use(const char *name, struct osh_set set)
+{
+	int *pes = calloc((size_t)set.size, sizeof(*pes)), r;
+	struct osh_use use = {.team = NULL};
+
+	if (!pes)
+		osh_fail(name, shmd_error_set(-ENOMEM, "no memory for an active set of %d PEs", set.size));
+	r = make_team(set, pes, &use.team);
+	free(pes);
+	osh_check(name, r);
+	use.is_last = !keep(set, use.team);
+	return use;
+}
+
+struct osh_use osh_set_begin(const char *name, struct osh_set set)
 {
 	struct shmd_team *team;
 
@@ -87,9 +134,15 @@ struct shmd_team *osh_team_of_set(const char *name, struct osh_set set)
 	if (set.size == 1)
 		set.log_stride = 0;
 	if (!set.start && !set.log_stride && set.size == shmd_n_pes(osh.world))
-		return osh.world_team.team;
+		return (struct osh_use){.team = osh.world_team.team};
 	team = find(set);
-	return team ? team : keep(name, set);
+	return team ? (struct osh_use){.team = team} : make_use(name, set);
+}
+
+void osh_set_end(const char *name, struct osh_use use)
+{
+	if (use.is_last)
+		osh_check(name, shmd_team_destroy(use.team));
 }
 
 /* The world frees the teams. */
@@ -101,35 +154,37 @@ void osh_sets_drop(void)
 		kept = one->next;
 		free(one);
 	}
+	n_kept = 0;
 }
 
 void pshmem_barrier(int PE_start, int logPE_stride, int PE_size, long *pSync)
 {
 	(void)pSync;
-	osh_check("shmem_barrier", shmd_team_barrier(osh_team_of_set("shmem_barrier", (struct osh_set){PE_start, logPE_stride, PE_size})));
+	OSH_ON_SET("shmem_barrier", ((struct osh_set){PE_start, logPE_stride, PE_size}), shmd_team_barrier(team));
 }
 OSH_WEAK(shmem_barrier, pshmem_barrier)
 
 void pshmem_sync(int PE_start, int logPE_stride, int PE_size, long *pSync)
 {
 	(void)pSync;
-	osh_check("shmem_sync", shmd_team_sync(osh_team_of_set("shmem_sync", (struct osh_set){PE_start, logPE_stride, PE_size})));
+	OSH_ON_SET("shmem_sync", ((struct osh_set){PE_start, logPE_stride, PE_size}), shmd_team_sync(team));
 }
 OSH_WEAK(shmem_sync, pshmem_sync)
 
 /* Unlike that of a team, this broadcast leaves dest of the root as it is. */
 void osh_broadcast_set(const char *name, struct osh_set set, void *dest, const void *source, size_t bytes, int root)
 {
-	struct shmd_team *team = osh_team_of_set(name, set);
-	bool is_root = shmd_team_my_pe(team) == root && dest != source;
+	struct osh_use use = osh_set_begin(name, set);
+	bool is_root = shmd_team_my_pe(use.team) == root && dest != source;
 	void *before = is_root && bytes ? malloc(bytes) : NULL;
 
 	if (is_root && bytes && !before)
 		osh_fail(name, shmd_error_set(-ENOMEM, "no memory for what dest of the root had"));
 	if (before)
 		memcpy(before, dest, bytes);
-	osh_check(name, shmd_broadcast(team, osh_symmetric(dest), osh_symmetric(source), bytes, root));
+	osh_check(name, shmd_broadcast(use.team, osh_symmetric(dest), osh_symmetric(source), bytes, root));
 	if (before)
 		memcpy(dest, before, bytes);
 	free(before);
+	osh_set_end(name, use);
 }

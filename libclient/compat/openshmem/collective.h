@@ -68,28 +68,38 @@ static inline int osh_scan_exclusive(const char *name, shmem_team_t team, void *
 
 /* ---- on active sets: a failure ends the job */
 
+/* The call is one on `team`. */
+#define OSH_ON_SET(name, set, call) \
+	do { \
+		struct osh_use use = osh_set_begin(name, set); \
+		struct shmd_team *team = use.team; \
+\
+		osh_check(name, call); \
+		osh_set_end(name, use); \
+	} while (0)
+
 static inline void osh_alltoall_set(const char *name, struct osh_set set, void *dest, const void *source, size_t bytes)
 {
-	osh_check(name, shmd_alltoall(osh_team_of_set(name, set), osh_symmetric(dest), osh_symmetric(source), bytes));
+	OSH_ON_SET(name, set, shmd_alltoall(team, osh_symmetric(dest), osh_symmetric(source), bytes));
 }
 
 static inline void osh_alltoalls_set(const char *name, struct osh_set set, void *dest, const void *source, struct osh_blocks blocks)
 {
 	struct shmd_stride stride = osh_stride(blocks);
 
-	osh_check(name, shmd_alltoalls(osh_team_of_set(name, set), osh_symmetric(dest), osh_symmetric(source), &stride));
+	OSH_ON_SET(name, set, shmd_alltoalls(team, osh_symmetric(dest), osh_symmetric(source), &stride));
 }
 
 void osh_broadcast_set(const char *name, struct osh_set set, void *dest, const void *source, size_t bytes, int root);
 
 static inline void osh_collect_set(const char *name, struct osh_set set, void *dest, const void *source, size_t bytes)
 {
-	osh_check(name, shmd_collect(osh_team_of_set(name, set), osh_symmetric(dest), osh_symmetric(source), bytes));
+	OSH_ON_SET(name, set, shmd_collect(team, osh_symmetric(dest), osh_symmetric(source), bytes));
 }
 
 static inline void osh_fcollect_set(const char *name, struct osh_set set, void *dest, const void *source, size_t bytes)
 {
-	osh_check(name, shmd_fcollect(osh_team_of_set(name, set), osh_symmetric(dest), osh_symmetric(source), bytes));
+	OSH_ON_SET(name, set, shmd_fcollect(team, osh_symmetric(dest), osh_symmetric(source), bytes));
 }
 
 static inline void osh_reduce_set(const char *name, struct osh_set set, void *dest, const void *source, int n, enum shmd_type type,
@@ -97,7 +107,7 @@ static inline void osh_reduce_set(const char *name, struct osh_set set, void *de
 {
 	size_t count = n > 0 ? (size_t)n : 0;
 
-	osh_check(name, shmd_reduce(osh_team_of_set(name, set), osh_symmetric(dest), osh_symmetric(source), count, type, op));
+	OSH_ON_SET(name, set, shmd_reduce(team, osh_symmetric(dest), osh_symmetric(source), count, type, op));
 }
 
 #endif

@@ -116,8 +116,14 @@ static inline void *osh_symmetric(const void *addr)
 struct osh_set {
 	int start, log_stride, size;
 };
-/* The team of a set, made by all its PEs in the first call. Ends the job if that fails. */
-struct shmd_team *osh_team_of_set(const char *name, struct osh_set set);
+/* The team of a set during one call on it. */
+struct osh_use {
+	struct shmd_team *team;
+	bool is_last; /* it ends with the call */
+};
+/* The first call on a set makes the team: all its PEs have called then. Either ends the job if it fails. */
+struct osh_use osh_set_begin(const char *name, struct osh_set set);
+void osh_set_end(const char *name, struct osh_use use);
 
 /* All contexts and teams that the program has left are gone afterwards (finalize). */
 void osh_contexts_drop(void);
