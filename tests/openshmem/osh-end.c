@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* osh-end WAY: init, the ends of a program, and threads: sections 9.1 and 9.2. run-programs.py has the status and words of each way. */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/openshmem/osh.h"
@@ -271,6 +276,53 @@ static int bad_pe(void)
 	return put_to(1000);
 }
 
+/* As containers do: ptrace fails with EPERM, other system calls pass. */
+static int forbid_ptrace(void)
+{
+	struct sock_filter rules[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ptrace, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {.len = sizeof(rules) / sizeof(rules[0]), .filter = rules};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static long filled[1000] = {1, 2, 3}; /* data of the program, which a thread reads while it moves */
+static int is_over;
+
+static void *read_data(void *unused)
+{
+	(void)unused;
+	while (!__atomic_load_n(&is_over, __ATOMIC_ACQUIRE))
+		if (__atomic_load_n(&filled[2], __ATOMIC_RELAXED) != 3)
+			abort();
+	return NULL;
+}
+
+/* 3: the data of the program moves beside a thread that cannot be stopped, says so in a line, and is symmetric all the same. */
+static int no_ptrace(void)
+{
+	pthread_t thread;
+
+	if (forbid_ptrace() || pthread_create(&thread, NULL, read_data, NULL))
+		return 1;
+	shmem_init();
+#ifdef __SANITIZE_ADDRESS__
+	fprintf(stderr, "the threads of the program could not be stopped: a sanitizer leaves data where it is\n");
+#else
+	CHECK(shmem_addr_accessible(filled, next_pe()) == 1 && filled[0] == 1 && filled[2] == 3);
+	shmem_long_p(&filled[1], 100 + shmem_my_pe(), next_pe());
+	shmem_barrier_all();
+	CHECK(filled[1] == 100 + previous_pe());
+#endif
+	shmem_finalize();
+	__atomic_store_n(&is_over, 1, __ATOMIC_RELEASE);
+	return pthread_join(thread, NULL) || filled[2] != 3;
+}
+
 /* As shmem_team_translate_pe() answers for a PE that is not there. */
 static int negative_pe(void)
 {
@@ -327,7 +379,7 @@ int main(int argc, char **argv)
 	} ways[] = {{"twice", twice}, {"threads", threads}, {"info", info}, {"start-pes", old_start}, {"no-finalize", no_finalize},
 		    {"exit-handler", exit_handler}, {"failure", failure}, {"bad-pe", bad_pe}, {"negative-pe", negative_pe}, {"no-init", no_init},
 		    {"half-finalize", half_finalize}, {"after-finalize", after_finalize}, {"many-exits", many_exits},
-		    {"exit-of-thread", exit_of_thread}, {"many-sets", many_sets}};
+		    {"exit-of-thread", exit_of_thread}, {"many-sets", many_sets}, {"no-ptrace", no_ptrace}};
 
 	for (size_t i = 0; argc == 2 && i < sizeof(ways) / sizeof(ways[0]); i++)
 		if (!strcmp(ways[i].name, argv[1]))

@@ -71,6 +71,56 @@ static void try_strided(int start, int stride, int size)
 	shmem_team_destroy(team);
 }
 
+/* 9.4.3: what the mask leaves out has its default, whatever the program wrote; 9.4.4: get_config answers what was asked for. */
+static void try_config(long mask, int given, int wanted)
+{
+	shmem_team_config_t config = {.num_contexts = given};
+	shmem_team_t team = SHMEM_TEAM_INVALID;
+
+	CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, shmem_n_pes(), &config, mask, &team) == 0);
+	config.num_contexts = 55;
+	CHECK(shmem_team_get_config(team, 0, &config) == 0 && config.num_contexts == 55);
+	CHECK(shmem_team_get_config(team, SHMEM_TEAM_NUM_CONTEXTS, &config) == 0 && config.num_contexts == wanted);
+	shmem_team_destroy(team);
+}
+
+/* 9.9.2, 9.9.3: a session of any options and configuration; what it put is complete behind a quiet, also while it goes on. */
+static void try_session(shmem_ctx_t ctx, long options, long mask)
+{
+	shmem_ctx_session_config_t config = {.total_ops = 64}; /* 9.9.1 */
+	long *words = shmem_calloc(64, sizeof(*words)), got = 0;
+
+	shmem_ctx_session_start(ctx, options, mask ? &config : NULL, mask);
+	for (long i = 0; i < 64; i++)
+		shmem_ctx_long_p(ctx, &words[i], i + 1, next_pe());
+	shmem_ctx_quiet(ctx);
+	for (int i = 0; i < 64; i++) {
+		shmem_ctx_long_get(ctx, &got, &words[i], 1, next_pe());
+		CHECK(got == i + 1);
+	}
+	shmem_ctx_long_atomic_add(ctx, &words[63], 1, next_pe());
+	shmem_ctx_session_stop(ctx);
+	shmem_ctx_quiet(ctx);
+	shmem_barrier_all();
+	CHECK(words[0] == 1 && words[63] == 65);
+	shmem_free(words);
+}
+
+static void try_sessions(void)
+{
+	shmem_ctx_t ctx = SHMEM_CTX_INVALID;
+
+	CHECK(shmem_ctx_create(SHMEM_CTX_SERIALIZED, &ctx) == 0);
+	try_session(SHMEM_CTX_DEFAULT, 0, 0);
+	try_session(SHMEM_CTX_DEFAULT, SHMEM_CTX_SESSION_BATCH, SHMEM_CTX_SESSION_TOTAL_OPS);
+	try_session(ctx, SHMEM_CTX_SESSION_BATCH, 0);
+	try_session(ctx, SHMEM_CTX_SESSION_BATCH, SHMEM_CTX_SESSION_TOTAL_OPS);
+	/* 9.9.2, 9.9.3: the invalid context is ignored. */
+	shmem_ctx_session_start(SHMEM_CTX_INVALID, SHMEM_CTX_SESSION_BATCH, NULL, 0);
+	shmem_ctx_session_stop(SHMEM_CTX_INVALID);
+	shmem_ctx_destroy(ctx);
+}
+
 /* 9.4.6: a set that leaves the parent makes no team on any PE. */
 static void try_bad_sets(void)
 {
@@ -119,7 +169,6 @@ static void try_contexts(void)
 	}
 	CHECK(shmem_ctx_get_team(constant_contexts[0], &team) == 0 && team == SHMEM_TEAM_WORLD);
 	CHECK(shmem_ctx_get_team(constant_contexts[1], &team) != 0 && team == SHMEM_TEAM_INVALID);
-	shmem_ctx_session_start(SHMEM_CTX_INVALID, 0, NULL, 0);
 	/* 9.5.2 */
 	ctx = SHMEM_CTX_DEFAULT;
 	CHECK(shmem_team_create_ctx(SHMEM_TEAM_INVALID, 0, &ctx) != 0 && ctx == SHMEM_CTX_INVALID);
@@ -171,9 +220,12 @@ int main(void)
 	try_strided(n - 1, -1, n);
 	try_strided(n - 1, 0, 1);
 	try_bad_sets();
+	try_config(0, 9, 0);
+	try_config(SHMEM_TEAM_NUM_CONTEXTS, 9, 9);
 	for (int xrange = 1; xrange <= n + 1; xrange++)
 		try_grid(xrange);
 	try_contexts();
+	try_sessions();
 	try_active_sets();
 	leave_some();
 	shmem_finalize();

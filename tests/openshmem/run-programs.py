@@ -36,6 +36,7 @@ WAYS = [
     Way('half-finalize', stdout='[2] PE 2 of 3'),
     Way('after-finalize', stdout='[2] finalized'),
     Way('many-sets', environment={'SHMD_MAX_TEAMS': '7'}, n_pes=4),
+    Way('no-ptrace', stderr='the threads of the program could not be stopped'),
     Way('many-exits', status=(11, 12, 13)),
     Way('exit-of-thread', status=6),
     Way('global-exit 0', stdout='[2] last words'),

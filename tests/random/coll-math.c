@@ -180,12 +180,14 @@ void coll_fill(const struct step *step, int pe, uint32_t n, uint8_t *to)
 
 void coll_neutral(const struct step *step, uint8_t *to)
 {
-	uint64_t v = neutral_integer(step);
+	uint64_t v;
 
-	if (coll_is_float(step))
+	if (coll_is_float(step)) {
 		store_number(step, neutral_number(step), to);
-	else
-		memcpy(to, &v, step->bytes);
+		return;
+	}
+	v = neutral_integer(step);
+	memcpy(to, &v, step->bytes);
 }
 
 void coll_combine(const struct step *step, uint8_t *sum, const uint8_t *with)
