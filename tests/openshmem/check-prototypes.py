@@ -44,7 +44,6 @@ def main():
     names = sorted({name for each in lists.split(',') for name in pathlib.Path(each).read_text(encoding='utf-8').split()})
     found = {name: declaration(name, rows, table.TYPES) for name in names}
     missing = [name for name, text in found.items() if not text]
-    # Of two families that a name could mean neither may be wrong.
     program = '#include <shmem.h>\n' + ''.join(filter(None, found.values()))
     done = subprocess.run([*sys.argv[split + 1:], *(f'-I{each}' for each in includes.split(',')), '-std=gnu11', '-Werror', '-fsyntax-only', '-x', 'c', '-'],
                           input=program, text=True, check=False)

@@ -37,7 +37,7 @@ uint32_t coll_source_bytes(const struct step *step, int n_members, int pe);
 /* coll-math.c */
 /* PEs fill their sources first: random bytes are no numbers with exact sums. */
 bool coll_is_float(const struct step *step);
-/* Of an element: what follows is padding, which the calls may leave or not. */
+/* An element without its padding, which the calls may leave or not. */
 uint32_t coll_number_bytes(const struct step *step);
 void coll_fill(const struct step *step, int pe, uint32_t n, uint8_t *to);
 void coll_neutral(const struct step *step, uint8_t *to);

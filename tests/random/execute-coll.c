@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collective calls that move or compute: the PE compares its dest at once, which no other PE may write to any more. Of two calls on different
- * teams that come at once, a thread of its own makes the second one.
+ * Collective calls that move or compute: the PE compares its dest at once, which no other PE may write to any more. A second thread makes
+ * the second one of two calls on different teams that come at once.
  */
 #include <pthread.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static int make_call(struct run *run, struct shmd_team *team, void *dest, const 
 	}
 }
 
-/* What the contract leaves undefined gets the bytes of the model: padding, and the rest of a reduction by parts in place. */
+/* Bytes that the contract leaves undefined get those of the model: padding, and the rest of a reduction by parts in place. */
 static void compare_numbers(struct run *run, uint8_t *dest, const uint8_t *wanted)
 {
 	const struct step *s = run_step(run);

@@ -78,7 +78,7 @@ static void compute(const struct coll *c, int me, uint8_t *dest)
 	int last = c->step->word == COLL_SCAN_INCLUSIVE ? me + 1 : c->step->word == COLL_SCAN_EXCLUSIVE ? me : c->n;
 	uint32_t first = c->step->word == COLL_REDUCE_SCATTER ? (uint32_t)me * c->step->n : 0, block = block_bytes(c->step);
 
-	/* What is undefined, the PE fills with this when the call has returned. */
+	/* The PE fills undefined bytes with this when the call has returned. */
 	pattern_fill(dest + block, c->step->value + (uint64_t)me, c->dest_bytes - block);
 	for (uint32_t i = 0; i < c->step->n; i++)
 		combine_first(c, last, first + i, dest + (size_t)i * c->step->bytes);
