@@ -38,6 +38,7 @@ def declaration(name, rows, types):
 def main():
     split = sys.argv.index('--')
     includes, table_dir, path, lists = sys.argv[1:split]
+    sys.dont_write_bytecode = True
     sys.path.insert(0, table_dir)
     import table
     rows = prototypes(path)
