@@ -11,7 +11,7 @@
  *
  *	SHMD_DEV_TIMEOUT	the time limit passed; what was begun may still be carried out
  *	SHMD_DEV_PE_GONE	the PE has ended. Waits for memory, syncs and locks: some PE has, and the program has not yet
- *			acknowledged it (world.n_gone_known)
+ *			acknowledged it (world.n_gone_known). Syncs also: a PE of the team has ended, acknowledged or not
  *	SHMD_DEV_HEALTH	the session has ended, or the NIC is down
  *	SHMD_DEV_CQE_ERROR	a request on a queue failed
  *	SHMD_DEV_INVALID	an argument: a PE out of range, memory outside the heaps, a word that is not aligned

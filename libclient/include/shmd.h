@@ -352,7 +352,10 @@ SHMD_EXPORT int shmd_team_translate(const struct shmd_team *from, int pe, const 
 /* As shmd_ptr(), with a PE of the team. */
 SHMD_EXPORT void *shmd_team_ptr(const struct shmd_team *team, const void *ptr, int pe);
 SHMD_EXPORT struct shmd_dev_team *shmd_team_dev(struct shmd_team *team);
-/* All PEs of the team have called; stores and mapped operations before it are visible. Does not complete operations on queues. */
+/*
+ * All PEs of the team have called; stores and mapped operations before it are visible. Does not complete operations on queues. A team whose PE has
+ * ended has no more syncs, barriers and collectives: -EHOSTDOWN, also when that PE was forgiven, before the call or during it.
+ */
 SHMD_EXPORT int shmd_team_sync(struct shmd_team *team);
 /* Completes all operations of this PE on the default context, then syncs. */
 SHMD_EXPORT int shmd_team_barrier(struct shmd_team *team);

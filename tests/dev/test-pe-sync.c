@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <shmd/dev/coll.h>
+
 #include "tests/dev/pe-lab.h"
 
 /* ---- syncs ----------------------------------------------------------------------------------------------------------------------- */
@@ -143,6 +145,79 @@ TEST(a_sync_that_failed_is_gone_on_with)
 	for (uint32_t i = 0; i < 3; i++)
 		ASSERT_EQ(lab->pes[i].team.n_syncs, 3u);
 	pe_lab_free(lab);
+}
+
+/* ---- a member that has ended and was forgiven ----------------------------------------------------------------------------------- */
+
+/* No time limit: nothing but the answer ends the call. */
+static void sync_without_one(const struct lab_thread *me)
+{
+	static const uint32_t rest[] = {0, 1, 3, 4};
+	struct shmd_dev_team team;
+
+	if (me->pe == 2)
+		return;
+	me->ctx->timeout_nsec = SHMD_DEV_NO_TIMEOUT;
+	ASSERT_EQ(shmd_dev_team_sync(me->ctx, &me->lab->pes[me->pe].team), SHMD_DEV_PE_GONE);
+	ASSERT_EQ(shmd_dev_team_barrier(me->ctx, &me->lab->pes[me->pe].team), SHMD_DEV_PE_GONE);
+	/* A team of those that are left goes on. */
+	pe_lab_team(me->lab, 1, rest, 4, me->pe - (me->pe > 2), &team);
+	for (int i = 0; i < 10; i++)
+		ASSERT_EQ(shmd_dev_team_barrier(me->ctx, &team), SHMD_DEV_OK);
+}
+
+TEST(a_member_that_was_forgiven_ends_syncs_of_its_teams_on_every_pe)
+{
+	struct pe_lab *lab = pe_lab_new(5);
+
+	pe_lab_end_pe(lab, 2);
+	pe_lab_forgive(lab);
+	pe_lab_run(lab, 1, sync_without_one, NULL);
+	pe_lab_free(lab);
+}
+
+/* As another thread of each PE may do it: between two looks of a wait. */
+static void end_and_forgive(struct pe_lab *lab, uint32_t gone)
+{
+	for (uint32_t i = 0; i < lab->n_pes; i++) {
+		struct lab_pe *pe = &lab->pes[i];
+
+		__atomic_store_n(&pe->entries[gone].path[0], SHMD_PATH_GONE, __ATOMIC_RELEASE);
+		__atomic_store_n(&pe->world.n_gone_known, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&pe->world.n_gone, 1, __ATOMIC_RELEASE);
+	}
+}
+
+static void meet_until_one_ends(const struct lab_thread *me)
+{
+	struct shmd_dev_team *team = &me->lab->pes[me->pe].team;
+	uint8_t *memory = pe_lab_memory(me->lab, me->pe);
+
+	me->ctx->timeout_nsec = SHMD_DEV_NO_TIMEOUT;
+	team->flags = *(const uint32_t *)me->arg;
+	if (me->pe == 2) {
+		usleep(20000);
+		end_and_forgive(me->lab, 2);
+		return;
+	}
+	if (me->pe == 0) {
+		ASSERT_EQ(shmd_dev_fcollect(me->ctx, team, memory, memory + 4096, 8), SHMD_DEV_PE_GONE);
+		ASSERT_EQ(shmd_dev_fcollect(me->ctx, team, memory, memory + 4096, 8), SHMD_DEV_PE_GONE);
+		return;
+	}
+	ASSERT_EQ(shmd_dev_team_sync(me->ctx, team), SHMD_DEV_PE_GONE);
+}
+
+TEST(a_member_that_ends_and_is_forgiven_during_a_call_ends_it)
+{
+	uint32_t flags[] = {SHMD_TEAM_MAPPED, 0};
+
+	for (uint32_t i = 0; i < 2; i++) {
+		struct pe_lab *lab = pe_lab_new(3);
+
+		pe_lab_run(lab, 1, meet_until_one_ends, &flags[i]);
+		pe_lab_free(lab);
+	}
 }
 
 /* ---- locks ----------------------------------------------------------------------------------------------------------------------- */

@@ -36,10 +36,12 @@ static int syncs_until_one_ends(const struct world_lab *lab, int pe, void *arg)
 	struct shmd_world *world = world_lab_open_started(lab, pe);
 	struct shmd_world_info info;
 	struct shmd_pe_info of_one;
+	struct shmd_team *team;
 	void *memory;
 	int r = 0;
 
 	(void)arg;
+	world_lab_must(shmd_team_split_strided(shmd_team_world(world), 0, 1, lab->n, &team), "split");
 	for (int i = 0; !r; i++) {
 		if (pe == 1 && i == 100)
 			raise(SIGKILL);
@@ -59,6 +61,11 @@ static int syncs_until_one_ends(const struct world_lab *lab, int pe, void *arg)
 		return 0;
 	}
 	ASSERT_OK(shmd_world_forgive(world));
+	/* Its teams have no syncs any more, and end at once. */
+	ASSERT_ERR(shmd_sync_all(world), EHOSTDOWN);
+	ASSERT(strstr(shmd_error_text(), "PE 1"));
+	ASSERT_ERR(shmd_team_barrier(team), EHOSTDOWN);
+	ASSERT_ERR(shmd_team_destroy(team), EHOSTDOWN);
 	world_lab_close(world);
 	return 0;
 }

@@ -172,23 +172,10 @@ SHMDI_FN int shmdi_coll_settle(const struct shmdi_coll *c)
 	return shmdi_scope_leave(c->mode.scope, rc);
 }
 
-/* PE_GONE if a member has ended: whoever the program has forgiven does not end waits any more. One caller. */
-SHMDI_SLOW int shmdi_coll_look_for_gone(const struct shmdi_coll *c)
-{
-	const struct shmd_dev_world *world = shmdi_world_of(c->ctx);
-	uint32_t i, heap = SHMDI_FIXED(c->team->scratch_heap);
-
-	for (i = 0; i < c->n; i++) {
-		if (shmdi_path_load(shmdi_pe_entry(world, shmdi_team_member(c->team, i)), heap) == SHMD_PATH_GONE)
-			return SHMD_DEV_PE_GONE;
-	}
-	return SHMD_DEV_OK;
-}
-
 /* Before the first message of a call: also to members that could be reached, which fail in the same way, and not for want of a message. */
 SHMDI_FN int shmdi_coll_all_live(const struct shmdi_coll *c)
 {
-	return SHMDI_LIKELY(!shmdi_word_load32(&shmdi_world_of(c->ctx)->n_gone)) ? (int)SHMD_DEV_OK : shmdi_coll_look_for_gone(c);
+	return shmdi_team_all_live(shmdi_world_of(c->ctx), c->team);
 }
 
 /* ---- slots: one caller ------------------------------------------------------------------------------------------------------ */
@@ -217,6 +204,7 @@ SHMDI_FN int shmdi_coll_await(const struct shmdi_coll *c, uint32_t sender, uint6
 {
 	struct shmdi_pe_until until = shmdi_pe_until_of(shmdi_coll_own_slot(c, sender, number), 8, SHMD_DEV_CMP_GE, number);
 
+	until.team = c->team;
 	return shmdi_pe_until(c->ctx, &until, SHMD_DEV_THREAD, c->mode.timeout_nsec);
 }
 

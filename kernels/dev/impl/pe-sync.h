@@ -206,6 +206,7 @@ SHMDI_FN int shmdi_sync_round(struct shmd_dev_ctx *ctx, const struct shmd_dev_te
 		return rc;
 	until = shmdi_pe_until_of((const void *)(uintptr_t)(SHMDI_FIXED(world->heap[flag.heap].own_addr) + flag.offset), 8,
 				  SHMD_DEV_CMP_GE, number);
+	until.team = team;
 	return shmdi_pe_until(ctx, &until, SHMD_DEV_THREAD, mode->timeout_nsec);
 }
 

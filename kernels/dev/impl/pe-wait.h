@@ -26,6 +26,7 @@
 struct shmdi_pe_wait {
 	struct shmdi_wait wait;
 	const struct shmd_dev_world *world;
+	const struct shmd_dev_team *team; /* for its members, who must all live; or 0 */
 };
 
 SHMDI_FN void shmdi_pe_wait_init(struct shmdi_pe_wait *wait, struct shmd_dev_ctx *ctx, uint64_t timeout_nsec)
@@ -34,6 +35,7 @@ SHMDI_FN void shmdi_pe_wait_init(struct shmdi_pe_wait *wait, struct shmd_dev_ctx
 	uint64_t page = SHMDI_FIXED(world->health_addr);
 
 	wait->world = world;
+	wait->team = 0;
 	wait->wait.health_addr = page ? page + offsetof(struct shmd_health_page, session) : 0;
 	wait->wait.timeout_nsec = timeout_nsec;
 	wait->wait.start_nsec = 0;
@@ -52,12 +54,31 @@ SHMDI_FN int shmdi_world_status(const struct shmd_dev_world *world)
 	return gone != known || shmdi_word_load32(&world->ended) ? SHMD_DEV_PE_GONE : SHMD_DEV_OK;
 }
 
+/* PE_GONE if a member has ended: whoever the program has forgiven does not end waits any more, and will never call. One caller. */
+SHMDI_SLOW int shmdi_team_look_for_gone(const struct shmd_dev_world *world, const struct shmd_dev_team *team)
+{
+	uint32_t i, heap = SHMDI_FIXED(team->scratch_heap);
+
+	for (i = 0; i < SHMDI_FIXED(team->n_pes); i++) {
+		if (shmdi_path_load(shmdi_pe_entry(world, shmdi_team_member(team, i)), heap) == SHMD_PATH_GONE)
+			return SHMD_DEV_PE_GONE;
+	}
+	return SHMD_DEV_OK;
+}
+
+SHMDI_FN int shmdi_team_all_live(const struct shmd_dev_world *world, const struct shmd_dev_team *team)
+{
+	return SHMDI_LIKELY(!shmdi_word_load32(&world->n_gone)) ? (int)SHMD_DEV_OK : shmdi_team_look_for_gone(world, team);
+}
+
 /* Between two looks. Returns SHMD_DEV_OK (look again), SHMD_DEV_PE_GONE, SHMD_DEV_TIMEOUT or SHMD_DEV_HEALTH. */
 SHMDI_FN int shmdi_pe_wait_round(struct shmdi_pe_wait *wait)
 {
 	if (shmdi_wait_is_due(&wait->wait, SHMDI_HEALTH_ROUNDS)) {
 		int rc = shmdi_world_status(wait->world);
 
+		if (!rc && wait->team)
+			rc = shmdi_team_all_live(wait->world, wait->team);
 		if (rc)
 			return rc;
 	}
@@ -80,6 +101,7 @@ struct shmdi_pe_until {
 	uint64_t want;
 	uint64_t flip; /* turns signed order into unsigned order */
 	uint32_t bytes, shift, cmp;
+	const struct shmd_dev_team *team; /* as that of a wait */
 };
 
 SHMDI_FN uint64_t shmdi_until_key(const struct shmdi_pe_until *until, uint64_t v)
@@ -98,6 +120,7 @@ SHMDI_FN struct shmdi_pe_until shmdi_pe_until_of(const void *word, uint32_t byte
 	struct shmdi_pe_until until;
 
 	until.word = word;
+	until.team = 0;
 	until.bytes = bytes;
 	until.shift = 64 - 8 * bytes;
 	until.flip = (cmp & SHMD_DEV_CMP_SIGNED) ? 1ull << 63 : 0;
@@ -123,6 +146,7 @@ SHMDI_APART int shmdi_pe_until_wait(struct shmd_dev_ctx *ctx, const struct shmdi
 		shmdi_pe_pause();
 	}
 	shmdi_pe_wait_init(&wait, ctx, timeout_nsec);
+	wait.team = until->team;
 	while (!shmdi_pe_until_holds(until)) {
 		rc = shmdi_pe_wait_round(&wait);
 		if (rc)

@@ -281,11 +281,29 @@ struct shmd_dev_team *shmd_team_dev(struct shmd_team *team)
 
 /* ---- sync */
 
+/* A member that has ended; -1: none, or one that the program has not forgiven, whom the world names. */
+static int forgiven_member(const struct shmd_team *team)
+{
+	const struct shmd_dev_world *dev = team->world->dev;
+
+	if (__atomic_load_n(&dev->n_gone, __ATOMIC_ACQUIRE) != __atomic_load_n(&dev->n_gone_known, __ATOMIC_ACQUIRE))
+		return -1;
+	for (uint32_t i = 0; i < team->dev.n_pes; i++) {
+		int pe = team_pe(team, (int)i);
+
+		if (__atomic_load_n(&team->world->pes[pe].path[team->dev.scratch_heap], __ATOMIC_ACQUIRE) == SHMD_PATH_GONE)
+			return pe;
+	}
+	return -1;
+}
+
 int team_sync(struct shmd_team *team, const char *call)
 {
 	int status = shmd_dev_team_sync(&team->world->ctx->dev, &team->dev);
 
-	return status == SHMD_DEV_TIMEOUT ? team_blame_missing(team, call) : world_status_error(team->world, status, call, -1);
+	if (status == SHMD_DEV_TIMEOUT)
+		return team_blame_missing(team, call);
+	return world_status_error(team->world, status, call, status == SHMD_DEV_PE_GONE ? forgiven_member(team) : -1);
 }
 
 int team_finish_sync(struct shmd_team *team, const char *call)
