@@ -221,6 +221,35 @@ static int global_exit(int status)
 	return 99;
 }
 
+/* 9.1.6: output that stdio still has is flushed on all PEs: in a wait of the library, outside of it, and with a stream in use by a thread. */
+static void *read_for_ever(void *unused)
+{
+	int ends[2];
+	FILE *file = pipe(ends) ? NULL : fdopen(ends[0], "r");
+
+	(void)unused;
+	if (file)
+		(void)fgetc(file);
+	return NULL;
+}
+
+static int flush_all(void)
+{
+	pthread_t thread;
+
+	shmem_init();
+	if (shmem_my_pe() == 2)
+		CHECK(!pthread_create(&thread, NULL, read_for_ever, NULL));
+	printf("words of %d", shmem_my_pe());
+	shmem_barrier_all();
+	if (!shmem_my_pe())
+		shmem_global_exit(4);
+	while (shmem_my_pe() == 1)
+		pause();
+	shmem_barrier_all();
+	return 99;
+}
+
 /* 9.1.6: several calls, of which one gives the status. */
 static int many_exits(void)
 {
@@ -240,12 +269,13 @@ static int exit_of_thread(void)
 {
 	pthread_t thread;
 	int provided;
+	long *word;
 
 	CHECK(shmem_init_thread(SHMEM_THREAD_MULTIPLE, &provided) == 0);
-	if (shmem_my_pe())
-		shmem_barrier_all();
-	CHECK(!pthread_create(&thread, NULL, exit_all, NULL));
-	shmem_barrier_all();
+	word = shmem_calloc(1, sizeof(*word));
+	CHECK(shmem_my_pe() || !pthread_create(&thread, NULL, exit_all, NULL));
+	/* It never comes. */
+	shmem_long_wait_until(word, SHMEM_CMP_NE, 0);
 	return 99;
 }
 
@@ -378,7 +408,7 @@ int main(int argc, char **argv)
 		int (*run)(void);
 	} ways[] = {{"twice", twice}, {"threads", threads}, {"info", info}, {"start-pes", old_start}, {"no-finalize", no_finalize},
 		    {"exit-handler", exit_handler}, {"failure", failure}, {"bad-pe", bad_pe}, {"negative-pe", negative_pe}, {"no-init", no_init},
-		    {"half-finalize", half_finalize}, {"after-finalize", after_finalize}, {"many-exits", many_exits},
+		    {"half-finalize", half_finalize}, {"after-finalize", after_finalize}, {"many-exits", many_exits}, {"flush-all", flush_all},
 		    {"exit-of-thread", exit_of_thread}, {"many-sets", many_sets}, {"no-ptrace", no_ptrace}};
 
 	for (size_t i = 0; argc == 2 && i < sizeof(ways) / sizeof(ways[0]); i++)
