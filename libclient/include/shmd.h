@@ -110,7 +110,10 @@ SHMD_EXPORT int shmd_world_start(struct shmd_world *world);
 SHMD_EXPORT int shmd_world_close(struct shmd_world *world);
 /* The status of shmd_world_abort() that stands for the exit status 0. */
 #define SHMD_ABORT_SUCCESS (-1)
-/* End the processes of all PEs with this exit status (0: 1). Not collective; does not return. */
+/*
+ * End the processes of all PEs with this exit status (0: 1). Not collective; does not return. The other PEs flush their stdio before, unless that
+ * takes longer than half a second; the caller does it itself.
+ */
 SHMD_EXPORT void shmd_world_abort(struct shmd_world *world, int status, const char *why) __attribute__((noreturn));
 
 enum shmd_world_status {

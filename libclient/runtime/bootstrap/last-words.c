@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "libclient/runtime/bootstrap/last-words.h"
 
+#include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "proto/base/nsec.h"
 
 /* At most PIPE_BUF: a pipe that poll() calls writable takes it whole, without waiting. */
 #define LINE_BYTES 1024
 #define PATIENCE_MSEC 100
+#define FLUSH_NSEC (500 * NSEC_PER_MSEC)
 
 void last_words(const char *format, ...)
 {
@@ -22,4 +29,31 @@ void last_words(const char *format, ...)
 	va_end(args);
 	if (poll(&err, 1, PATIENCE_MSEC) == 1 && write(STDERR_FILENO, line, strlen(line)) < 0)
 		return;
+}
+
+/* It outlives a call that gave up. */
+static sem_t flushed;
+
+static void *flush(void *unused)
+{
+	(void)unused;
+	/* First: a thread may wait for ever with another stream. */
+	fflush(stdout);
+	fflush(NULL);
+	sem_post(&flushed);
+	return NULL;
+}
+
+void last_flush(void)
+{
+	struct timespec end;
+	pthread_t thread;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end = nsec_to_timespec((uint64_t)end.tv_sec * NSEC_PER_SEC + (uint64_t)end.tv_nsec + FLUSH_NSEC);
+	if (sem_init(&flushed, 0, 0) || pthread_create(&thread, NULL, flush, NULL))
+		return;
+	pthread_detach(thread);
+	while (sem_timedwait(&flushed, &end) < 0 && errno == EINTR)
+		;
 }

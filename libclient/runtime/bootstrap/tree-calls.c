@@ -241,7 +241,7 @@ void tree_watch(struct tree *tree, shmd_bootstrap_gone_fn gone, void *arg)
 
 void tree_abort(struct tree *tree, int status, const char *why)
 {
-	uint64_t end = nsec_now() + 2 * NSEC_PER_SEC;
+	uint64_t end = nsec_now() + 3 * NSEC_PER_SEC;
 	struct timespec at = nsec_to_timespec(end);
 	char text[TREE_TEXT_BYTES];
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "libclient/runtime/bootstrap/last-words.h"
@@ -20,8 +21,10 @@
 #include "proto/base/nsec.h"
 
 #define ABORT_FLUSH_NSEC NSEC_PER_SEC
-/* A launcher kills its processes within milliseconds after it knows of an abort. */
-#define LAUNCHER_MSEC 1000
+/* Less than the rank that aborts waits for it (tree-send.c). */
+#define ABORT_ENDS_NSEC NSEC_PER_SEC
+/* A launcher kills its processes within milliseconds after it knows of an abort, for which it may have to wait as long as that rank. */
+#define LAUNCHER_MSEC 3000
 
 /* A neighbour's sentence goes to a terminal: printable, and of a bounded length. */
 static void text_of_frame(const struct frame *frame, char text[TREE_TEXT_BYTES])
@@ -151,6 +154,10 @@ static void end_process(struct tree *tree, struct link *from, const struct frame
 	text_of_frame(frame, text);
 	tree_flood(tree, from, frame);
 	tree_flush_for(tree, ABORT_FLUSH_NSEC);
+	last_flush();
+	tree_await_ends(tree, from, ABORT_ENDS_NSEC);
+	/* So `from` sees that this rank, and those behind it, are through. */
+	shutdown(from->fd, SHUT_WR);
 	last_words("shmemd: rank %u ended the job: %s\n", frame->rank, text);
 	/* A launcher that sees this process end before it knows of the abort may report that, and another status. */
 	if (tree->has_launcher)

@@ -12,6 +12,8 @@
 /* Connections that tree_flush_for() waits for at a time. */
 #define FLUSHED_AT_ONCE 64u
 #define ABORT_FLUSH_NSEC NSEC_PER_SEC
+/* Other ranks flush their output meanwhile, before a launcher kills them. */
+#define ABORT_ENDS_NSEC (3 * NSEC_PER_SEC / 2)
 
 int tree_add_kin(struct tree *tree, struct link *link)
 {
@@ -189,10 +191,37 @@ void tree_flush_for(struct tree *tree, uint64_t nsec)
 		;
 }
 
+/* Its connection has ended, or an abort of its own side came and crossed ours. */
+static bool is_through(struct link *link)
+{
+	struct frame frame;
+	int r;
+
+	while ((r = link_receive(link, &frame)) == 1) {
+		free(frame.body);
+		if (frame.type == FRAME_ABORT)
+			return true;
+	}
+	return r < 0 && r != -ENOMEM;
+}
+
+void tree_await_ends(struct tree *tree, const struct link *except, uint64_t nsec)
+{
+	uint64_t end = nsec_now() + nsec;
+
+	for (unsigned int i = 0; i < tree_n_links(tree); i++) {
+		struct link *link = tree_link(tree, i);
+
+		while (link && link != except && !is_through(link) && nsec_now() < end)
+			poll(&(struct pollfd){.fd = link->fd, .events = POLLIN}, 1, 20);
+	}
+}
+
 void tree_send_abort(struct tree *tree, int status, const char *text)
 {
 	struct frame frame = text_frame(FRAME_ABORT, tree->rank, status, text);
 
 	tree_flood(tree, NULL, &frame);
 	tree_flush_for(tree, ABORT_FLUSH_NSEC);
+	tree_await_ends(tree, NULL, ABORT_ENDS_NSEC);
 }
