@@ -22,7 +22,7 @@
 
 #define ABORT_FLUSH_NSEC NSEC_PER_SEC
 /* Less than the rank that aborts waits for it (tree-send.c). */
-#define ABORT_ENDS_NSEC NSEC_PER_SEC
+#define BEHIND_ENDS_NSEC NSEC_PER_SEC
 /* A launcher kills its processes within milliseconds after it knows of an abort, for which it may have to wait as long as that rank. */
 #define LAUNCHER_MSEC 3000
 
@@ -155,7 +155,7 @@ static void end_process(struct tree *tree, struct link *from, const struct frame
 	tree_flood(tree, from, frame);
 	tree_flush_for(tree, ABORT_FLUSH_NSEC);
 	last_flush();
-	tree_await_ends(tree, from, ABORT_ENDS_NSEC);
+	tree_await_ends(tree, from, BEHIND_ENDS_NSEC);
 	/* So `from` sees that this rank, and those behind it, are through. */
 	shutdown(from->fd, SHUT_WR);
 	last_words("shmemd: rank %u ended the job: %s\n", frame->rank, text);
