@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* osh-end WAY: init, the ends of a program, and threads: sections 9.1 and 9.2. run-programs.py has the status and words of each way. */
-#include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
+/*
+ * osh-end WAY: init and the ends of a program, section 9.1; osh-end-threads.c has programs with threads. run-programs.py has the status and
+ * words of each way.
+ */
+#include <pshmem.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tests/openshmem/osh-end.h"
 #include "tests/openshmem/osh.h"
 
 static int is_initialized(void)
@@ -17,6 +17,15 @@ static int is_initialized(void)
 
 	shmem_query_initialized(&answer);
 	return answer;
+}
+
+/* 10: a program or a library of its own defines functions anew, and calls those of OpenSHMEM by their other names. */
+static int n_puts;
+
+void shmem_long_p(long *dest, long value, int pe)
+{
+	n_puts++;
+	pshmem_long_p(dest, value, pe);
 }
 
 /* 9.1.1, 9.1.4, 9.1.5: init and finalize are counted; after the last finalize init begins anew. */
@@ -35,83 +44,8 @@ static int twice(void)
 		shmem_finalize();
 		CHECK(is_initialized() && *word == round + 1);
 		shmem_finalize();
-		if (is_initialized())
+		if (is_initialized() || n_puts != round + 1)
 			return 1;
-	}
-	return 0;
-}
-
-/* 9.2, 9.2.1: with MULTIPLE any thread calls at any time; SERIALIZED, where one at a time does, and FUNNELED are tried with less. */
-static long *counters; /* symmetric: one of each thread */
-static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
-#define N_THREADS 4
-#define N_ADDS 200
-
-static void add(long *counter, int level)
-{
-	shmem_ctx_t ctx = SHMEM_CTX_INVALID;
-
-	if (level == SHMEM_THREAD_SERIALIZED)
-		pthread_mutex_lock(&one_at_a_time);
-	CHECK(shmem_ctx_create(0, &ctx) == 0);
-	shmem_ctx_long_atomic_add(ctx, counter, 1, next_pe());
-	shmem_ctx_quiet(ctx);
-	shmem_ctx_destroy(ctx);
-	shmem_long_atomic_inc(counter, next_pe());
-	if (level == SHMEM_THREAD_SERIALIZED)
-		pthread_mutex_unlock(&one_at_a_time);
-}
-
-static void *add_multiple(void *counter)
-{
-	for (int i = 0; i < N_ADDS; i++)
-		add(counter, SHMEM_THREAD_MULTIPLE);
-	return NULL;
-}
-
-static void *add_serialized(void *counter)
-{
-	for (int i = 0; i < N_ADDS; i++)
-		add(counter, SHMEM_THREAD_SERIALIZED);
-	return NULL;
-}
-
-static void use_threads(int level)
-{
-	int n = level >= SHMEM_THREAD_SERIALIZED ? N_THREADS : 1;
-	pthread_t ids[N_THREADS];
-
-	counters = shmem_calloc(N_THREADS, sizeof(*counters));
-	for (int i = 1; i < n; i++)
-		CHECK(!pthread_create(&ids[i], NULL, level == SHMEM_THREAD_MULTIPLE ? add_multiple : add_serialized, &counters[i]));
-	if (level == SHMEM_THREAD_MULTIPLE)
-		add_multiple(&counters[0]);
-	else
-		add_serialized(&counters[0]);
-	for (int i = 1; i < n; i++)
-		CHECK(!pthread_join(ids[i], NULL));
-	shmem_barrier_all();
-	for (int i = 0; i < N_THREADS; i++)
-		CHECK(counters[i] == (i < n ? 2 * N_ADDS : 0));
-}
-
-/* 9.2.1, 9.2.2: a known level is provided, and later calls do not lower it. */
-static int threads(void)
-{
-	int provided = -1, asked = -1;
-
-	if (shmem_init_thread(77, &provided) == 0)
-		return 1;
-	CHECK(shmem_init_thread(SHMEM_THREAD_MULTIPLE, &provided) == 0 && provided == SHMEM_THREAD_MULTIPLE);
-	shmem_query_thread(&asked);
-	CHECK(asked == SHMEM_THREAD_MULTIPLE);
-	CHECK(shmem_init_thread(SHMEM_THREAD_SINGLE, &provided) == 0 && provided == SHMEM_THREAD_MULTIPLE);
-	shmem_finalize();
-	shmem_finalize();
-	for (int level = SHMEM_THREAD_SINGLE; level <= SHMEM_THREAD_MULTIPLE; level++) {
-		CHECK(shmem_init_thread(level, &provided) == 0 && provided >= level);
-		use_threads(level);
-		shmem_finalize();
 	}
 	return 0;
 }
@@ -258,27 +192,6 @@ static int many_exits(void)
 	shmem_global_exit(11 + shmem_my_pe());
 }
 
-static void *exit_all(void *unused)
-{
-	(void)unused;
-	shmem_global_exit(6);
-}
-
-/* 9.1.6: in any thread, while the others of its PE are in the library. */
-static int exit_of_thread(void)
-{
-	pthread_t thread;
-	int provided;
-	long *word;
-
-	CHECK(shmem_init_thread(SHMEM_THREAD_MULTIPLE, &provided) == 0);
-	word = shmem_calloc(1, sizeof(*word));
-	CHECK(shmem_my_pe() || !pthread_create(&thread, NULL, exit_all, NULL));
-	/* It never comes. */
-	shmem_long_wait_until(word, SHMEM_CMP_NE, 0);
-	return 99;
-}
-
 /* A PE that leaves with a failure does not wait for others. */
 static int failure(void)
 {
@@ -304,53 +217,6 @@ static int put_to(int pe)
 static int bad_pe(void)
 {
 	return put_to(1000);
-}
-
-/* As containers do: ptrace fails with EPERM, other system calls pass. */
-static int forbid_ptrace(void)
-{
-	struct sock_filter rules[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ptrace, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = {.len = sizeof(rules) / sizeof(rules[0]), .filter = rules};
-
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
-}
-
-static long filled[1000] = {1, 2, 3}; /* data of the program, which a thread reads while it moves */
-static int is_over;
-
-static void *read_data(void *unused)
-{
-	(void)unused;
-	while (!__atomic_load_n(&is_over, __ATOMIC_ACQUIRE))
-		if (__atomic_load_n(&filled[2], __ATOMIC_RELAXED) != 3)
-			abort();
-	return NULL;
-}
-
-/* 3: the data of the program moves beside a thread that cannot be stopped, says so in a line, and is symmetric all the same. */
-static int no_ptrace(void)
-{
-	pthread_t thread;
-
-	if (forbid_ptrace() || pthread_create(&thread, NULL, read_data, NULL))
-		return 1;
-	shmem_init();
-#ifdef __SANITIZE_ADDRESS__
-	fprintf(stderr, "the threads of the program could not be stopped: a sanitizer leaves data where it is\n");
-#else
-	CHECK(shmem_addr_accessible(filled, next_pe()) == 1 && filled[0] == 1 && filled[2] == 3);
-	shmem_long_p(&filled[1], 100 + shmem_my_pe(), next_pe());
-	shmem_barrier_all();
-	CHECK(filled[1] == 100 + previous_pe());
-#endif
-	shmem_finalize();
-	__atomic_store_n(&is_over, 1, __ATOMIC_RELEASE);
-	return pthread_join(thread, NULL) || filled[2] != 3;
 }
 
 /* As shmem_team_translate_pe() answers for a PE that is not there. */
@@ -406,10 +272,10 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*run)(void);
-	} ways[] = {{"twice", twice}, {"threads", threads}, {"info", info}, {"start-pes", old_start}, {"no-finalize", no_finalize},
+	} ways[] = {{"twice", twice}, {"threads", way_threads}, {"info", info}, {"start-pes", old_start}, {"no-finalize", no_finalize},
 		    {"exit-handler", exit_handler}, {"failure", failure}, {"bad-pe", bad_pe}, {"negative-pe", negative_pe}, {"no-init", no_init},
 		    {"half-finalize", half_finalize}, {"after-finalize", after_finalize}, {"many-exits", many_exits}, {"flush-all", flush_all},
-		    {"exit-of-thread", exit_of_thread}, {"many-sets", many_sets}, {"no-ptrace", no_ptrace}};
+		    {"exit-of-thread", way_exit_of_thread}, {"many-sets", many_sets}, {"no-ptrace", way_no_ptrace}};
 
 	for (size_t i = 0; argc == 2 && i < sizeof(ways) / sizeof(ways[0]); i++)
 		if (!strcmp(ways[i].name, argv[1]))
