@@ -11,7 +11,7 @@
 #include "tests/openshmem/osh-end.h"
 #include "tests/openshmem/osh.h"
 
-/* 9.2, 9.2.1: with MULTIPLE any thread calls at any time; SERIALIZED, where one at a time does, and FUNNELED are tried with less. */
+/* 9.2, 9.2.1: with MULTIPLE any thread calls at any time; with SERIALIZED one at a time, with FUNNELED and SINGLE the first. */
 static long *counters; /* symmetric: one of each thread */
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 #define N_THREADS 4

@@ -155,7 +155,7 @@ static int global_exit(int status)
 	return 99;
 }
 
-/* 9.1.6: output that stdio still has is flushed on all PEs: in a wait of the library, outside of it, and with a stream in use by a thread. */
+/* 9.1.6: output that stdio still has is flushed on all PEs: in a wait of the library, outside of it, with a stream in use. */
 static void *read_for_ever(void *unused)
 {
 	int ends[2];
