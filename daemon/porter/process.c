@@ -31,6 +31,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/nsec.h"
 #include "proto/base/list.h"
+#include "proto/base/sandbox.h"
 #include "proto/framing.h"
 
 /* The kernel lets no packet carry more (SCM_MAX_FD). */
@@ -611,6 +612,7 @@ void process_run(const struct process_attr *attr)
 	list_init(&porter.all_slots);
 	list_init(&porter.graves);
 	porter.packet = need(malloc(FRAMING_MAX_PACKET_BYTES + 1));
+	sandbox_enter(false);
 	snprintf(name, sizeof(name), "porter %u", attr->uid);
 	prctl(PR_SET_NAME, name);
 	send_event(PORTER_STARTED, 0, 0);
