@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #if defined(__has_feature)
@@ -237,4 +238,39 @@ struct sandbox sandbox_enter(bool may_signal)
 	sandbox.has_landlock = enter_landlock(may_signal);
 	sandbox.has_filter = enter_filter(may_signal);
 	return sandbox;
+}
+
+enum { TRIED = 4, TRIED_FILTER = 1, TRIED_LANDLOCK = 2 };
+
+int sandbox_try(struct sandbox *ret_sandbox)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid < 0)
+		return -errno;
+	if (pid == 0) {
+		struct sandbox sandbox = sandbox_enter(false);
+
+		_exit(TRIED | (sandbox.has_filter ? TRIED_FILTER : 0) | (sandbox.has_landlock ? TRIED_LANDLOCK : 0));
+	}
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	if (!WIFEXITED(status) || !(WEXITSTATUS(status) & TRIED))
+		return -EPROTO;
+	*ret_sandbox = (struct sandbox){.has_filter = WEXITSTATUS(status) & TRIED_FILTER,
+					.has_landlock = WEXITSTATUS(status) & TRIED_LANDLOCK};
+	return 0;
+}
+
+const char *sandbox_lack(const struct sandbox *sandbox)
+{
+	if (HAS_SANITIZER)
+		return "this build has sanitizers";
+	if (!sandbox->has_filter && !sandbox->has_landlock)
+		return "this kernel offers neither a filter of system calls nor Landlock";
+	if (!sandbox->has_filter)
+		return "this kernel offers no filter of system calls";
+	return sandbox->has_landlock ? NULL : "this kernel offers no Landlock";
 }

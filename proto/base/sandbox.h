@@ -24,5 +24,9 @@ struct sandbox {
  * other one. may_signal: it sends signals to other processes, as a fault point of tests does.
  */
 struct sandbox sandbox_enter(bool may_signal);
+/* A child enters it, to learn what there is. For a process with one thread. 0 or negative errno. */
+int sandbox_try(struct sandbox *ret_sandbox);
+/* Words for the log; NULL: nothing is missing. */
+const char *sandbox_lack(const struct sandbox *sandbox);
 
 #endif
