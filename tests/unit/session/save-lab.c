@@ -129,6 +129,8 @@ static void start(struct save_lab *k, uint64_t limit)
 {
 	if (k->blocks)
 		lab_init_blocking(&k->lab, limit);
+	else if (k->has_porters)
+		lab_init_porters(&k->lab, limit);
 	else
 		lab_init(&k->lab, limit);
 	k->lab.registry.attr.save = &save_ops;

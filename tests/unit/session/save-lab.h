@@ -16,6 +16,7 @@ struct save_lab {
 	struct lab lab; /* of the daemon that lives */
 	bool is_busy; /* the store's manager has not got everything */
 	bool blocks; /* NICs do: to set before save_lab_init */
+	bool has_porters; /* likewise; for tests without a restart */
 	unsigned int max; /* the store is full with so many */
 	void *first_state; /* owned: the first state by which a session can be found, of the newest session */
 	size_t first_bytes;
