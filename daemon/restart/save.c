@@ -434,6 +434,11 @@ static void answer(struct session *session, const struct msg *request, struct ms
 		name_state(session);
 }
 
+static void lost(struct session *session)
+{
+	save_drop(session, "the service manager did not take one of its descriptors");
+}
+
 static void changes(struct session *session)
 {
 	if (session->saved.changed && !session->ended)
@@ -447,6 +452,7 @@ const struct save_ops save_ops = {
 	.repeat = save_repeat,
 	.ending = ending,
 	.forget = save_forget,
+	.lost = lost,
 	.add = add,
 	.remove = remove_object,
 	.export = export_object,

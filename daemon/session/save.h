@@ -54,6 +54,7 @@ struct save_ops {
 	bool (*repeat)(struct session *session, const struct msg *request);
 	void (*ending)(struct session *session); /* the next daemon only tears down what the state names */
 	void (*forget)(struct session *session); /* nothing of it is saved any more */
+	void (*lost)(struct session *session); /* something of it did not reach the service manager */
 
 	/* The next commit has this object as it is now. `fd`: its memory or what it publishes, borrowed; -1: nothing */
 	void (*add)(struct session *session, enum save_kind kind, void *object, int fd);
@@ -75,6 +76,8 @@ struct save_store {
 	void (*settle)(void *arg); /* after the last of a row of removes */
 	uint64_t (*mark)(void *arg); /* of what was put last; marks rise */
 	bool (*reached)(void *arg, uint64_t mark); /* the manager has all up to there: it may be busy */
+	bool (*lost)(void *arg, uint64_t session); /* something of it was to reach the manager later, and never will */
+	int (*follow)(void *arg); /* hangs up when the manager has heard of all removes: the caller's, or negative errno */
 	int (*take)(void *arg, const char *name); /* of those that a former daemon put: the caller's. -ENOENT */
 };
 

@@ -226,6 +226,14 @@ static void hold_by_porter(struct session *session)
 	porter_slot_keep(session->connection.slot, true);
 }
 
+void session_look_for_lost(struct session *session)
+{
+	const struct registry_attr *attr = &session->registry->attr;
+
+	if (session->saved.state && attr->store && attr->store->lost(attr->store_arg, session->id))
+		attr->save->lost(session);
+}
+
 /*
  * An answer says that the next daemon knows it, too. So it waits until the service manager has what was put before, but not for a
  * manager that reads nothing at all: then the session goes on, and lists say that it is not kept meanwhile.
@@ -236,6 +244,8 @@ static bool is_held(void *arg)
 	struct session_saved *saved = &session->saved;
 	uint64_t now;
 
+	if (!session->ended)
+		session_look_for_lost(session);
 	if (session->ended || !session_waits_for_manager(session)) {
 		saved->held_since_nsec = 0;
 		if (!session->ended)

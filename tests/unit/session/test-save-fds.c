@@ -263,10 +263,10 @@ static unsigned int count_fds(void)
 TEST(change_to_mode_cpu_gives_the_porter_no_second_command_descriptor)
 {
 	unsigned int n_fds, n_charged;
-	struct scene s = {.k.has_porters = true};
+	struct scene s = {.k.blocks = false};
 	struct msg req, rep;
 
-	save_lab_init(&s.k, 100);
+	save_lab_init_porters(&s.k, 100);
 	s.k.lab.nics[0].has_uar = s.k.lab.nics[0].base.blocks = true;
 	save_lab_hello(&s.a, &s.k);
 	n_fds = count_fds();

@@ -128,6 +128,27 @@ TEST(session_that_ends_while_the_manager_is_busy_tells_its_client_why)
 	save_lab_deinit(&k);
 }
 
+/* The daemon heard too late to refuse it. Others are kept. */
+TEST(session_whose_descriptor_did_not_reach_the_manager_is_not_kept)
+{
+	struct save_lab k = {.blocks = false};
+	struct pair pair;
+
+	save_lab_init(&k, 100);
+	save_lab_hello(&pair, &k);
+	raw_open_nic(&pair.raw, "fake0");
+	k.lost_session = pair.session->id + 1;
+	expect_unkept(&k, "");
+	k.lost_session = pair.session->id;
+	expect_unkept(&k, "the service manager did not take one of its descriptors");
+	ASSERT(!session_is_saved(pair.session));
+	ASSERT_EQ(save_lab_count(&k), 0);
+	/* It goes on here. */
+	raw_reg(&pair.raw, 4096);
+	pair_deinit(&pair);
+	save_lab_deinit(&k);
+}
+
 /* More than a connection holds for one who does not read. */
 TEST(client_that_reads_is_not_blamed_for_a_busy_manager)
 {
