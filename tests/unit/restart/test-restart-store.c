@@ -426,7 +426,7 @@ TEST(descriptor_that_waits_and_cannot_be_sent_is_lost_until_its_name_is_dropped)
 	ASSERT_OK(fdstore_keep("s2-m1", fd));
 	ASSERT(!fdstore_flush());
 	ASSERT(!fdstore_has_lost("s"));
-	/* What waits is not taken for the memory of another session that has one. */
+	/* Another session takes back one that waits. */
 	ASSERT_OK(fdstore_drop("s2-m1"));
 	shutdown(manager.fd, SHUT_RDWR);
 	ASSERT(fdstore_flush());
