@@ -242,7 +242,7 @@ static void __attribute__((noreturn)) attack(int channel, int daemon_pidfd)
 	if (!target->is_free)
 		report.sandbox = sandbox_enter(false);
 	/* The last one does not come back when it works. */
-	for (size_t i = 0; i < N_ATTEMPTS - target->is_free; i++)
+	for (size_t i = 0; i < N_ATTEMPTS - !report.sandbox.has_filter; i++)
 		report.results[i] = attempts[i].run();
 	if (send(channel, &report, sizeof(report), MSG_NOSIGNAL) < 0)
 		_exit(1);
@@ -285,6 +285,8 @@ static void lab_start(struct lab *lab)
 {
 	const struct zygote_runs runs = {.run = {[ZYGOTE_EXECUTOR] = attack, [ZYGOTE_MAPPER] = sleep_long}};
 
+	if (test_has_sanitizer())
+		test_skip("builds with sanitizers have no sandbox, and their processes are traced by a process of their own");
 	target = mmap(NULL, sizeof(*target), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT(target != MAP_FAILED);
 	ASSERT_OK(pipe2(lab->ends, O_CLOEXEC | O_NONBLOCK));
