@@ -49,6 +49,7 @@ struct save_ops {
 	void (*begin)(struct session *session);
 	/* After a request that may have changed something. Its client gets *rep, should it ask again. */
 	void (*answer)(struct session *session, const struct msg *request, struct msg *rep, const struct fdlist *fds);
+	void (*due)(struct session *session); /* before an answer leaves: what answer() has left for later */
 	void (*changes)(struct session *session); /* after any other request: what has changed, if anything has */
 	/* True: a daemon before this one carried the request out, and its client has the answer now. */
 	bool (*repeat)(struct session *session, const struct msg *request);
@@ -90,6 +91,7 @@ struct session_saved {
 	bool is_held_by_porter; /* beyond the death of this daemon: once the manager has everything that makes it go on */
 	bool is_named; /* the state is: from the first answer on */
 	bool changed; /* since the state was written */
+	bool is_due; /* the state is to be written before an answer leaves: the manager has not got what it names */
 	bool imported; /* by this process: a request of before may come again */
 	bool is_stale; /* imported and not saved since: records may name objects that the import found destroyed */
 	unsigned int n_names; /* put, or imported, and not removed */

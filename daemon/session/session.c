@@ -234,6 +234,12 @@ void session_look_for_lost(struct session *session)
 		attr->save->lost(session);
 }
 
+static void write_due(struct session *session)
+{
+	if (!session->ended && session->saved.is_due)
+		session->registry->attr.save->due(session);
+}
+
 /*
  * An answer says that the next daemon knows it, too. So it waits until the service manager has what was put before, but not for a
  * manager that reads nothing at all: then the session goes on, and lists say that it is not kept meanwhile.
@@ -246,6 +252,9 @@ static bool is_held(void *arg)
 
 	if (!session->ended)
 		session_look_for_lost(session);
+	if (!session_waits_for_manager(session))
+		write_due(session);
+	/* The state may be put by now. */
 	if (session->ended || !session_waits_for_manager(session)) {
 		saved->held_since_nsec = 0;
 		if (!session->ended)
@@ -255,7 +264,10 @@ static bool is_held(void *arg)
 	now = nsec_now();
 	if (!saved->held_since_nsec)
 		saved->held_since_nsec = now;
-	return now - saved->held_since_nsec < HELD_NSEC;
+	if (now - saved->held_since_nsec < HELD_NSEC)
+		return true;
+	write_due(session);
+	return false;
 }
 
 void session_take_socket(struct session *session, int sock)
