@@ -47,6 +47,7 @@
 #include "daemon/workers.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
+#include "proto/base/sandbox.h"
 #include "proto/base/show.h"
 #include "proto/base/thread.h"
 
@@ -89,6 +90,8 @@ struct daemon {
 	struct manager_store *store; /* NULL: sessions end with the daemon */
 	bool is_wrong; /* the start failed by its settings */
 	bool ran; /* the start succeeded */
+	int sandbox_r; /* of the next */
+	struct sandbox sandbox; /* what processes that handle clients' descriptors get */
 	uint64_t progress_nsec; /* of the last request for more time to start */
 };
 
@@ -363,8 +366,10 @@ static int make_zygote(struct daemon *daemon)
 {
 	const struct zygote_runs runs = {
 		.run = {[ZYGOTE_EXECUTOR] = nic_soft_backend.serve, [ZYGOTE_MAPPER] = nic_mlx5_backend.serve}};
-	int r = zygote_start(&runs, &daemon->zygote);
+	int r;
 
+	daemon->sandbox_r = sandbox_try(&daemon->sandbox);
+	r = zygote_start(&runs, &daemon->zygote);
 	if (r == 0) {
 		daemon->nic_zygote = fcntl(daemon->zygote, F_DUPFD_CLOEXEC, 3);
 		r = daemon->nic_zygote < 0 ? -errno : 0;
@@ -621,12 +626,22 @@ int daemon_new(struct settings *settings, const struct settings_source *source, 
 	return r;
 }
 
+/* In containers and on other kernels there may be less; sessions go on all the same. */
+static void tell_sandbox(const struct daemon *daemon)
+{
+	const char *lack = daemon->sandbox_r < 0 ? strerror(-daemon->sandbox_r) : sandbox_lack(&daemon->sandbox);
+
+	if (lack)
+		log_line(LOG_NOTICE, NULL, "porters, executors and mappers are not confined as they should be: %s", lack);
+}
+
 int daemon_run(struct daemon *daemon)
 {
 	char nics[NICS_TEXT_BYTES];
 
 	log_line(LOG_INFO, &(struct log_fields){.event = CATALOG_READY}, "shmemd %s is ready on %s with %s",
 		 SHMD_VERSION_STRING, daemon->listener.path, nics_text(&daemon->registry, nics));
+	tell_sandbox(daemon);
 	save_settings(daemon);
 	service_set_trouble(&daemon->service, daemon->source->trouble);
 	service_ready(&daemon->service);

@@ -22,6 +22,7 @@ enum porter_op {
 	PORTER_LAST, /* with the daemon's last descriptor of a hold, or of a slot's socket where `hold` is 0: to be closed with the rest */
 	PORTER_END, /* drop what nobody has read, and close the slot */
 	PORTER_DROP, /* close a hold */
+	PORTER_FOLLOW, /* with a descriptor that hangs up once the service manager has heard that the slot's descriptors go: close them after that */
 	PORTER_TELL, /* with a descriptor: write `words` into the health page that it names */
 };
 

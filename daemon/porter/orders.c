@@ -74,7 +74,7 @@ static int flush_attaching(struct porter_slot *slot)
 
 	while (r == 0 && *at) {
 		if (!(*at)->is_there || slot->is_ended)
-			r = porter_send_op(slot, PORTER_ATTACH, 0, (*at)->fd);
+			r = porter_send_op(slot, (*at)->op, 0, (*at)->fd);
 		if (r < 0)
 			break;
 		(*at)->is_there = true;

@@ -58,6 +58,7 @@ struct porter_slot {
 
 struct attaching {
 	struct attaching *next;
+	uint32_t op; /* PORTER_ATTACH or PORTER_FOLLOW */
 	int fd; /* owned: a duplicate */
 	bool is_lasting; /* the daemon goes on using it, so the next porter gets it, too */
 	bool is_there; /* the present process has it */

@@ -81,6 +81,11 @@ bool porter_slot_await(struct porter_slot *slot);
  * is_lasting: the daemon keeps using it, so each later porter of the slot holds it as well; costs a duplicate. 0 or negative errno.
  */
 int porter_slot_attach(struct porter_slot *slot, int fd, bool is_lasting);
+/*
+ * A descriptor that hangs up once the service manager has heard that what it keeps of this slot goes: what is attached stays open for a second
+ * longer. fd is borrowed. 0 or negative errno.
+ */
+int porter_slot_follow(struct porter_slot *slot, int fd);
 /* Memory that the client has as well: its porter holds fd from here on, as if it had come in a packet. -ENOMEM. */
 int porter_slot_hold(struct porter_slot *slot, int fd);
 /*

@@ -31,6 +31,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/nsec.h"
 #include "proto/base/list.h"
+#include "proto/base/sandbox.h"
 #include "proto/framing.h"
 
 /* The kernel lets no packet carry more (SCM_MAX_FD). */
@@ -57,9 +58,10 @@ struct attached {
 
 /* Files that the service manager had as well, and closes when it hears of the end. */
 struct grave {
-	struct list link; /* porter.graves, by rising end_nsec */
+	struct list link; /* porter.graves, in the order of their ends */
 	struct closer_job job;
-	uint64_t end_nsec; /* by then it has */
+	int follow; /* owned: hangs up when the manager has heard of it; -1: it has, or this process knows nothing of that */
+	uint64_t end_nsec; /* by then it has closed them */
 	struct attached *attached; /* owned */
 };
 
@@ -72,6 +74,7 @@ struct slot {
 	int last; /* owned: the daemon's last one, or -1 */
 	bool is_kept; /* by the service manager */
 	bool was_kept; /* at some time */
+	int follow; /* owned: see struct grave; -1: none */
 	struct attached *attached; /* owned */
 };
 
@@ -214,7 +217,7 @@ static void add_slot(uint32_t id, int sock)
 
 	slot->id = id;
 	slot->sock = sock;
-	slot->last = -1;
+	slot->last = slot->follow = -1;
 	list_add_tail(&porter.all_slots, &slot->link);
 	remember(&porter.slots, id, slot);
 }
@@ -284,7 +287,25 @@ static void bury(struct slot *slot)
 
 	*grave = (struct grave){.job.run = run_grave, .end_nsec = nsec_add(nsec_now(), RELEASE_MSEC * NSEC_PER_MSEC)};
 	grave->attached = take_ptr(slot->attached);
+	grave->follow = take_fd(&slot->follow);
 	list_add_tail(&porter.graves, &grave->link);
+}
+
+/* The manager hears of the ends in their order. */
+static void follow_manager(uint64_t now)
+{
+	struct grave *grave;
+
+	list_for_each_entry(grave, &porter.graves, link) {
+		struct pollfd wait = {.fd = grave->follow};
+
+		if (grave->follow < 0)
+			continue;
+		if (poll(&wait, 1, 0) <= 0)
+			return;
+		grave->follow = safe_close(grave->follow);
+		grave->end_nsec = nsec_add(now, RELEASE_MSEC * NSEC_PER_MSEC);
+	}
 }
 
 /* Returns for how many milliseconds nothing is to be done; -1: until somebody else is buried. */
@@ -293,7 +314,10 @@ static int look_at_graves(void)
 	struct grave *grave, *tmp;
 	uint64_t now = nsec_now();
 
+	follow_manager(now);
 	list_for_each_entry_safe(grave, tmp, &porter.graves, link) {
+		if (grave->follow >= 0)
+			return LOOK_MSEC;
 		if (grave->end_nsec > now)
 			return (int)((grave->end_nsec - now) / NSEC_PER_MSEC) + 1;
 		list_del(&grave->link);
@@ -306,6 +330,7 @@ static void end_slot(struct slot *slot)
 {
 	if (slot->was_kept && slot->attached)
 		bury(slot);
+	slot->follow = safe_close(slot->follow);
 	hash_remove(&porter.slots, slot->id);
 	list_del(&slot->link);
 	slot->job.run = run_end;
@@ -422,6 +447,12 @@ static void on_keep(const struct porter_order *order, struct slot *slot)
 	slot->was_kept |= slot->is_kept;
 }
 
+static void on_follow(struct slot *slot, int fd)
+{
+	safe_close(slot->follow);
+	slot->follow = fd;
+}
+
 static void carry_out(const struct porter_order *order, int fd)
 {
 	struct slot *slot = hash_get(&porter.slots, order->slot);
@@ -440,6 +471,8 @@ static void carry_out(const struct porter_order *order, int fd)
 		safe_close(fd);
 	else if (order->op == PORTER_ATTACH && fd >= 0)
 		attach(slot, fd);
+	else if (order->op == PORTER_FOLLOW && fd >= 0)
+		on_follow(slot, fd);
 	else if (order->op == PORTER_RECV)
 		on_recv(order, slot);
 	else if (order->op == PORTER_KEEP)
@@ -569,6 +602,7 @@ static bool await_end(int n_taken)
 	while ((now = nsec_now()) < end && count_taken() == n_taken) {
 		uint64_t msec = (end - now) / NSEC_PER_MSEC + 1;
 
+		look_at_graves();
 		if (poll(&wait, 1, msec < LOOK_MSEC ? (int)msec : LOOK_MSEC) > 0)
 			return true;
 	}
@@ -611,6 +645,7 @@ void process_run(const struct process_attr *attr)
 	list_init(&porter.all_slots);
 	list_init(&porter.graves);
 	porter.packet = need(malloc(FRAMING_MAX_PACKET_BYTES + 1));
+	sandbox_enter(false);
 	snprintf(name, sizeof(name), "porter %u", attr->uid);
 	prctl(PR_SET_NAME, name);
 	send_event(PORTER_STARTED, 0, 0);

@@ -66,15 +66,10 @@ bool porter_slot_await(struct porter_slot *slot)
 	return is_ready;
 }
 
-int porter_slot_attach(struct porter_slot *slot, int fd, bool is_lasting)
+static int add_attaching(struct porter_slot *slot, enum porter_op op, int fd, bool is_lasting)
 {
-	struct attaching *attaching;
+	struct attaching *attaching = calloc(1, sizeof(*attaching));
 
-	if (!is_lasting && slot->is_there && !porter_is_behind(slot->porter) && porter_send_op(slot, PORTER_ATTACH, 0, fd) == 0) {
-		slot->n_attached++;
-		return 0;
-	}
-	attaching = calloc(1, sizeof(*attaching));
 	if (!attaching)
 		return -ENOMEM;
 	attaching->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -82,12 +77,34 @@ int porter_slot_attach(struct porter_slot *slot, int fd, bool is_lasting)
 		free(attaching);
 		return -errno;
 	}
+	attaching->op = op;
 	attaching->is_lasting = is_lasting;
 	attaching->next = slot->attaching;
 	slot->attaching = attaching;
-	slot->n_attached++;
-	porter_want_slot(slot);
 	return 0;
+}
+
+int porter_slot_attach(struct porter_slot *slot, int fd, bool is_lasting)
+{
+	int r = 0;
+
+	if (is_lasting || !slot->is_there || porter_is_behind(slot->porter) || porter_send_op(slot, PORTER_ATTACH, 0, fd) < 0) {
+		r = add_attaching(slot, PORTER_ATTACH, fd, is_lasting);
+		if (r < 0)
+			return r;
+		porter_want_slot(slot);
+	}
+	slot->n_attached++;
+	return 0;
+}
+
+int porter_slot_follow(struct porter_slot *slot, int fd)
+{
+	int r = add_attaching(slot, PORTER_FOLLOW, fd, true);
+
+	if (r == 0)
+		porter_want_slot(slot);
+	return r;
 }
 
 int porter_slot_hold(struct porter_slot *slot, int fd)

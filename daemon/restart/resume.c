@@ -67,13 +67,28 @@ static bool ops_reached(void *arg, uint64_t mark)
 	return fdstore_reached(mark);
 }
 
+/* Carriers have memory of many sessions. */
+static bool ops_lost(void *arg, uint64_t session)
+{
+	char prefix[32];
+
+	snprintf(prefix, sizeof(prefix), "s%" PRIx64 "-", session);
+	return fdstore_has_lost(prefix) || fdstore_has_lost("s0-b");
+}
+
+static int ops_follow(void *arg)
+{
+	return fdstore_follow();
+}
+
 static int ops_take(void *arg, const char *name)
 {
 	return manager_store_take(arg, name);
 }
 
 const struct save_store resume_store = {.put = ops_put, .put_memory = ops_put_memory, .room = ops_room, .remove = ops_remove,
-					.settle = ops_settle, .mark = ops_mark, .reached = ops_reached, .take = ops_take};
+					.settle = ops_settle, .mark = ops_mark, .reached = ops_reached, .lost = ops_lost,
+					.follow = ops_follow, .take = ops_take};
 
 /* ---- what was claimed ---------------------------------------------------------------------------------------------- */
 

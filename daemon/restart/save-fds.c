@@ -194,6 +194,19 @@ void save_tell_porter(struct session *session, bool is_saved)
 		porter_slot_keep(session->connection.slot, is_saved);
 }
 
+/* Its porter closes descriptors behind the service manager, however late that hears of their end; without this a second later. */
+static void let_porter_follow(struct session *session)
+{
+	const struct registry_attr *attr = &session->registry->attr;
+	_cleanup_close_ int fd = -1;
+
+	if (!session->connection.slot)
+		return;
+	fd = attr->store->follow(attr->store_arg);
+	if (fd >= 0)
+		porter_slot_follow(session->connection.slot, fd);
+}
+
 /* May be called twice. */
 static void forget_memories(struct session_saved *saved)
 {
@@ -216,6 +229,7 @@ void save_forget(struct session *session)
 	save_forget_reply(saved);
 	if (saved->state) {
 		remove_all(session);
+		let_porter_follow(session);
 		save_tell_porter(session, false);
 		saved->state = state_free(saved->state);
 	}

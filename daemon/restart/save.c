@@ -414,6 +414,19 @@ static int copy_reply(struct session *session, struct msg *rep)
 	return 0;
 }
 
+static void due(struct session *session)
+{
+	if (!session->saved.is_due)
+		return;
+	session->saved.is_due = false;
+	if (save_write(session) == 0)
+		name_state(session);
+}
+
+/*
+ * A daemon that is killed now loses the descriptors that wait for a busy manager, and with a state that names them the session. So the
+ * state follows them: the client has no answer yet, and asks the next daemon again.
+ */
 static void answer(struct session *session, const struct msg *request, struct msg *rep, const struct fdlist *fds)
 {
 	struct session_saved *saved = &session->saved;
@@ -430,23 +443,31 @@ static void answer(struct session *session, const struct msg *request, struct ms
 		r = copy_reply_fd(saved, rep, fds);
 	if (r < 0)
 		save_drop(session, "an answer cannot be saved: %s", strerror(-r));
-	if (save_write(session) == 0)
-		name_state(session);
+	saved->is_due = true;
+	if (!session_waits_for_manager(session))
+		due(session);
+}
+
+static void lost(struct session *session)
+{
+	save_drop(session, "the service manager did not take one of its descriptors");
 }
 
 static void changes(struct session *session)
 {
-	if (session->saved.changed && !session->ended)
+	if (session->saved.changed && !session->ended && !session->saved.is_due)
 		save_write(session);
 }
 
 const struct save_ops save_ops = {
 	.begin = begin,
 	.answer = answer,
+	.due = due,
 	.changes = changes,
 	.repeat = save_repeat,
 	.ending = ending,
 	.forget = save_forget,
+	.lost = lost,
 	.add = add,
 	.remove = remove_object,
 	.export = export_object,

@@ -44,7 +44,8 @@ static struct {
 	struct list all; /* struct message.link, oldest first */
 	unsigned int n_fds; /* how many have one */
 	uint64_t last_number;
-} waiting = {.all = {&waiting.all, &waiting.all}};
+	struct list lost; /* struct message.link: their descriptors could not be sent at all, and are closed here */
+} waiting = {.all = {&waiting.all, &waiting.all}, .lost = {&waiting.lost, &waiting.lost}};
 
 /* ---- names ------------------------------------------------------------------------------------------------------ */
 
@@ -158,15 +159,31 @@ static bool is_later(int r)
 	return r == -EAGAIN || r == -ETOOMANYREFS || r == -ENOBUFS || r == -ENOMEM;
 }
 
-/* Other errors have no remedy. */
+/* Its owner hears of it when it asks, since this may be in the middle of another request to keep something. */
+static void lose(struct message *message)
+{
+	if (message->fd < 0 || !message->name[0]) {
+		message_free(message);
+		return;
+	}
+	message->fd = safe_close(message->fd);
+	waiting.n_fds--;
+	list_del(&message->link);
+	list_add_tail(&waiting.lost, &message->link);
+}
+
 bool fdstore_flush(void)
 {
 	while (!list_empty(&waiting.all)) {
 		struct message *message = list_first_entry(&waiting.all, struct message, link);
+		int r = send_text(message->text, message->fd);
 
-		if (is_later(send_text(message->text, message->fd)))
+		if (is_later(r))
 			return false;
-		message_free(message);
+		if (r < 0)
+			lose(message);
+		else
+			message_free(message);
 	}
 	return true;
 }
@@ -210,7 +227,7 @@ static int say(const char *text, const char *name, int fd)
 {
 	int r = fdstore_flush() ? send_text(text, fd) : -EAGAIN;
 
-	return r == -EAGAIN ? wait_with(text, name, fd) : r;
+	return is_later(r) ? wait_with(text, name, fd) : r;
 }
 
 void fdstore_notify(const char *fmt, ...)
@@ -267,16 +284,52 @@ static bool take_back(const char *name)
 	return newest;
 }
 
+static bool forget_lost(const char *name)
+{
+	struct message *message, *tmp;
+	bool was_lost = false;
+
+	list_for_each_entry_safe (message, tmp, &waiting.lost, link)
+		if (strcmp(message->name, name) == 0) {
+			message_free(message);
+			was_lost = true;
+		}
+	return was_lost;
+}
+
+bool fdstore_has_lost(const char *prefix)
+{
+	struct message *message;
+
+	list_for_each_entry (message, &waiting.lost, link)
+		if (strncmp(message->name, prefix, strlen(prefix)) == 0)
+			return true;
+	return false;
+}
+
 int fdstore_drop(const char *name)
 {
 	char text[FDSTORE_NAME_BYTES + 64];
 
 	if (!fdstore_is_name(name))
 		return -EINVAL;
-	if (take_back(name))
+	if (take_back(name) || forget_lost(name))
 		return 0;
 	snprintf(text, sizeof(text), "FDSTOREREMOVE=1\nFDNAME=%s", name);
 	return say(text, "", -1);
+}
+
+int fdstore_follow(void)
+{
+	_cleanup_close_ int writing = -1, reading = -1;
+	int fds[2], r;
+
+	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
+		return -errno;
+	reading = fds[0];
+	writing = fds[1];
+	r = say("BARRIER=1", "", writing);
+	return r < 0 ? r : take_fd(&reading);
 }
 
 uint64_t fdstore_mark(void)
@@ -308,5 +361,7 @@ void fdstore_end(void)
 	fdstore_await();
 	while (!list_empty(&waiting.all))
 		message_free(list_first_entry(&waiting.all, struct message, link));
+	while (!list_empty(&waiting.lost))
+		message_free(list_first_entry(&waiting.lost, struct message, link));
 	words = safe_close(words);
 }

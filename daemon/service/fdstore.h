@@ -48,11 +48,16 @@ void fdstore_claim(void (*fn)(void *arg, const char *name, int fd), void *arg);
 /*
  * Have the manager keep a copy of fd, which is borrowed, also when it hangs up. Waits for nobody: a manager that is busy gets it later. 0
  * does not say that it was kept: what is above the maximum, or is kept already, is dropped without a word. -EINVAL: no such
- * name; -ENOENT: no manager; -ENOBUFS: too many descriptors wait already; -ETOOMANYREFS, -EBADF, -EMFILE.
+ * name; -ENOENT: no manager; -ENOBUFS: too many descriptors wait already; -EBADF, -EMFILE, -ECONNREFUSED. fdstore_has_lost() tells whether
+ * such an error came later.
  */
 int fdstore_keep(const char *name, int fd);
 /* It lets go of what it keeps under this name, or never gets it. Waits for nobody. */
 int fdstore_drop(const char *name);
+/* A descriptor that hangs up once the manager has read all that was said before, or never will. The caller's. Waits for nobody. */
+int fdstore_follow(void);
+/* A descriptor whose name begins with this was to be sent later, and then it could not be: until that name is dropped. */
+bool fdstore_has_lost(const char *prefix);
 bool fdstore_flush(void); /* false: something has not reached it */
 /* A number for all that was said up to now, as far as it waits; 0: nothing does. */
 uint64_t fdstore_mark(void);

@@ -20,6 +20,7 @@
 
 /* Most a context holds: doorbell page, NIC page, wake. */
 #define NIC_OPEN_FDS 3
+#define PORTER_FDS 2 /* copies for its porters: wake, command descriptor */
 
 int handle_nic_list(struct request *req)
 {
@@ -206,10 +207,8 @@ static void run_open(struct request *req)
 }
 
 /* The teardown closes the context of a session for which this fails: here the control thread would wait for it. */
-static int attach_ctx(struct session *session, const struct session_nic *nic)
+static int attached(struct session *session, int r)
 {
-	int r = session_attach_ctx(session, nic->ctx);
-
 	if (r < 0)
 		session_end(session, SHMD_STATUS_NO_MEMORY, "no memory for the descriptors of a NIC: %s", strerror(-r));
 	return r;
@@ -237,7 +236,7 @@ static int finish_open(struct request *req)
 	}
 	nic->index = session->n_nics;
 	session->nics[session->n_nics++] = nic;
-	r = attach_ctx(session, nic);
+	r = attached(session, session_attach_ctx(session, nic->ctx));
 	if (r < 0)
 		return r;
 	set_doorbell(nic,
@@ -258,7 +257,8 @@ static int finish_open(struct request *req)
 static int charge_open(struct request *req, struct session_nic *nic)
 {
 	const struct quota_amount amount = {
-		.n = {[QUOTA_FDS] = NIC_OPEN_FDS, [QUOTA_MAPS] = nic->rnic->nic->maps_per_ctx}};
+		.n = {[QUOTA_FDS] = NIC_OPEN_FDS + (req->session->connection.slot ? PORTER_FDS : 0),
+		      [QUOTA_MAPS] = nic->rnic->nic->maps_per_ctx}};
 	int r = request_charge(req, &amount, &nic->charge);
 
 	if (r != 0)
@@ -338,7 +338,8 @@ static int finish_fall_back(struct request *req)
 
 	/* Also when its descriptors found no place in the answer: the context is in that mode, and the client asks again. */
 	if (!op->again && nic->ctx->doorbell.mode == NIC_DOORBELL_CPU) {
-		int r = attach_ctx(req->session, nic);
+		/* The command descriptor is there since the context was opened. */
+		int r = attached(req->session, session_attach(req->session, nic->ctx->doorbell.wake_fd, true));
 
 		if (r < 0)
 			return r;

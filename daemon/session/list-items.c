@@ -244,6 +244,7 @@ void fill_session_item(struct msg_session_item *item, struct session *session)
 {
 	struct quota_amount sum;
 
+	session_look_for_lost(session);
 	sum_charges(session, &sum);
 	*item = (struct msg_session_item){
 		.session = session->id,

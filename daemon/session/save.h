@@ -49,11 +49,13 @@ struct save_ops {
 	void (*begin)(struct session *session);
 	/* After a request that may have changed something. Its client gets *rep, should it ask again. */
 	void (*answer)(struct session *session, const struct msg *request, struct msg *rep, const struct fdlist *fds);
+	void (*due)(struct session *session); /* before an answer leaves: what answer() has left for later */
 	void (*changes)(struct session *session); /* after any other request: what has changed, if anything has */
 	/* True: a daemon before this one carried the request out, and its client has the answer now. */
 	bool (*repeat)(struct session *session, const struct msg *request);
 	void (*ending)(struct session *session); /* the next daemon only tears down what the state names */
 	void (*forget)(struct session *session); /* nothing of it is saved any more */
+	void (*lost)(struct session *session); /* something of it did not reach the service manager */
 
 	/* The next commit has this object as it is now. `fd`: its memory or what it publishes, borrowed; -1: nothing */
 	void (*add)(struct session *session, enum save_kind kind, void *object, int fd);
@@ -75,6 +77,8 @@ struct save_store {
 	void (*settle)(void *arg); /* after the last of a row of removes */
 	uint64_t (*mark)(void *arg); /* of what was put last; marks rise */
 	bool (*reached)(void *arg, uint64_t mark); /* the manager has all up to there: it may be busy */
+	bool (*lost)(void *arg, uint64_t session); /* something of it was to reach the manager later, and never will */
+	int (*follow)(void *arg); /* hangs up when the manager has heard of all removes: the caller's, or negative errno */
 	int (*take)(void *arg, const char *name); /* of those that a former daemon put: the caller's. -ENOENT */
 };
 
@@ -87,6 +91,7 @@ struct session_saved {
 	bool is_held_by_porter; /* beyond the death of this daemon: once the manager has everything that makes it go on */
 	bool is_named; /* the state is: from the first answer on */
 	bool changed; /* since the state was written */
+	bool is_due; /* the state is to be written before an answer leaves: the manager has not got what it names */
 	bool imported; /* by this process: a request of before may come again */
 	bool is_stale; /* imported and not saved since: records may name objects that the import found destroyed */
 	unsigned int n_names; /* put, or imported, and not removed */

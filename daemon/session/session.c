@@ -226,6 +226,20 @@ static void hold_by_porter(struct session *session)
 	porter_slot_keep(session->connection.slot, true);
 }
 
+void session_look_for_lost(struct session *session)
+{
+	const struct registry_attr *attr = &session->registry->attr;
+
+	if (session->saved.state && attr->store && attr->store->lost(attr->store_arg, session->id))
+		attr->save->lost(session);
+}
+
+static void write_due(struct session *session)
+{
+	if (!session->ended && session->saved.is_due)
+		session->registry->attr.save->due(session);
+}
+
 /*
  * An answer says that the next daemon knows it, too. So it waits until the service manager has what was put before, but not for a
  * manager that reads nothing at all: then the session goes on, and lists say that it is not kept meanwhile.
@@ -236,6 +250,11 @@ static bool is_held(void *arg)
 	struct session_saved *saved = &session->saved;
 	uint64_t now;
 
+	if (!session->ended)
+		session_look_for_lost(session);
+	if (!session_waits_for_manager(session))
+		write_due(session);
+	/* The state may be put by now. */
 	if (session->ended || !session_waits_for_manager(session)) {
 		saved->held_since_nsec = 0;
 		if (!session->ended)
@@ -245,7 +264,10 @@ static bool is_held(void *arg)
 	now = nsec_now();
 	if (!saved->held_since_nsec)
 		saved->held_since_nsec = now;
-	return now - saved->held_since_nsec < HELD_NSEC;
+	if (now - saved->held_since_nsec < HELD_NSEC)
+		return true;
+	write_due(session);
+	return false;
 }
 
 void session_take_socket(struct session *session, int sock)

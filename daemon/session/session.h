@@ -225,6 +225,8 @@ bool session_wants_write(const struct session *session);
 void session_take_socket(struct session *session, int sock);
 /* The service manager is busy and has not got all of it: a session that is saved ends with a daemon that dies now. */
 bool session_waits_for_manager(const struct session *session);
+/* If the manager did not get something that was to reach it later, the session is kept no more. */
+void session_look_for_lost(struct session *session);
 bool session_stalled(const struct session *session); /* call session_writable after a while, not at once */
 
 /*

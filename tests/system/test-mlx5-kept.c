@@ -135,6 +135,20 @@ static void user_close(struct user *user)
 
 /* ---- what is there ------------------------------------------------------------------------------------------------------- */
 
+/* Contexts that a daemon has made in advance. */
+static void wait_ready(unsigned int n)
+{
+	const struct timespec pause = {.tv_nsec = (long)NSEC_PER_MSEC};
+	uint64_t end = nsec_now() + LIMIT_NSEC;
+	char words[32];
+
+	snprintf(words, sizeof(words), "\"n_ready\":%u,", n);
+	while (CTL("list", "nics", "--json") != 0 || !strstr(ctl_text, words)) {
+		ASSERT_LT(nsec_now(), end);
+		nanosleep(&pause, NULL);
+	}
+}
+
 static void start_with_pool(struct fixture_keeper *keeper, const char *doorbell, unsigned int n_ready)
 {
 	char mode[32], warm[32];
@@ -143,9 +157,9 @@ static void start_with_pool(struct fixture_keeper *keeper, const char *doorbell,
 	snprintf(warm, sizeof(warm), "--warm-contexts=%u", n_ready);
 	/* Machines that are slow to start a daemon are no reason to give up. */
 	fixture_keeper_start(keeper, "--restart-grace=60000", mode, warm, "--warm-queues=1", NULL);
-	/* Its own is one. */
-	sim_nic_wait_contexts(0, 1 + n_ready);
 	setenv("SHMEMD_SOCKET", keeper->daemon.socket, 1);
+	if (n_ready)
+		wait_ready(n_ready);
 }
 
 static void start(struct fixture_keeper *keeper, const char *doorbell)
@@ -184,9 +198,9 @@ static bool live_with_a_kill(struct fixture_keeper *keeper, unsigned int n_kept,
 	if (was_killed)
 		fixture_keeper_wait_start(keeper, n_starts + 1);
 	expect_kept(keeper, n_kept);
-	/* The pool's commands are not to be counted. Without a pool nobody waits for the porter, which closes the context a second later. */
+	/* The pool's commands are not to be counted. Nobody waits for the porter, which closes the context a second later. */
 	if (n_ready)
-		sim_nic_wait_contexts(0, 1 + n_ready);
+		wait_ready(n_ready);
 	return was_killed;
 }
 
@@ -206,8 +220,8 @@ static void kill_everywhere(const char *doorbell, unsigned int n_ready)
 	}
 	ASSERT_GT(n_kills, 1u);
 	printf("doorbell %s, %u contexts ready: %u kills\n", doorbell, n_ready, n_kills);
+	/* Porters close contexts within a second. The last test waits until none is left, of all tests. */
 	fixture_keeper_stop(&keeper);
-	sim_nic_wait_contexts(0, 0);
 }
 
 TEST_TIMEOUT(client_whose_daemon_is_killed_at_a_command_gets_all_it_asks_for, 120)
@@ -224,6 +238,47 @@ TEST_TIMEOUT(client_in_mode_cpu_whose_daemon_is_killed_at_a_command_gets_all_it_
 TEST_TIMEOUT(client_with_a_context_made_in_advance_gets_all_it_asks_for, 120)
 {
 	kill_everywhere("auto", 2);
+}
+
+/* ---- the daemon's processes ----------------------------------------------------------------------------------------------------- */
+
+#define SOCKETS_MAX 256u
+
+/* Inodes of the sockets that a process has; command descriptors of simulated NICs are sockets. */
+static unsigned int list_sockets(pid_t pid, unsigned long inodes[SOCKETS_MAX])
+{
+	char path[64], file[64];
+	struct dirent *entry;
+	unsigned int n = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir))) {
+		ssize_t bytes = readlinkat(dirfd(dir), entry->d_name, file, sizeof(file) - 1);
+
+		file[bytes < 0 ? 0 : bytes] = '\0';
+		if (n < SOCKETS_MAX && sscanf(file, "socket:[%lu]", &inodes[n]) == 1)
+			n++;
+	}
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+static bool has_sockets(pid_t pid)
+{
+	unsigned long inodes[SOCKETS_MAX];
+
+	return list_sockets(pid, inodes) > 0;
+}
+
+static pid_t child_of_zygote(pid_t daemon, const char *kind)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "%s %u", kind, (unsigned int)getuid());
+	return child_called(child_called(daemon, "shmemd-zygote"), name);
 }
 
 /* ---- traffic while there is none --------------------------------------------------------------------------------------------- */
@@ -271,7 +326,6 @@ TEST_TIMEOUT(traffic_by_the_nics_own_page_does_not_notice_and_lists_are_those_of
 	free(before);
 	free(after);
 	user_close(&user);
-	sim_nic_wait_contexts(0, 1);
 	fixture_keeper_stop(&keeper);
 }
 
@@ -331,7 +385,6 @@ TEST_TIMEOUT(traffic_goes_through_while_daemons_come_and_go, 120)
 	expect_kept(&keeper, n_kept);
 	sim_nic_wait_contexts(0, 2);
 	user_close(&user);
-	sim_nic_wait_contexts(0, 1);
 	fixture_keeper_stop(&keeper);
 }
 
@@ -341,11 +394,16 @@ TEST_TIMEOUT(traffic_in_mode_cpu_rests_and_goes_on, 60)
 	struct fixture_keeper keeper = {0};
 	struct user user;
 	uint64_t began;
+	pid_t mapper;
 
 	start(&keeper, "cpu");
 	user_open(&user);
 	puts_take(&user, "with a daemon");
+	mapper = child_of_zygote(keeper.daemon.pid, "mapper");
 	fixture_keeper_hold(&keeper);
+	/* It ends with its daemon, a moment later. */
+	while (has_sockets(mapper))
+		nanosleep(&rest, NULL);
 	put(&user);
 	nanosleep(&rest, NULL);
 	ASSERT(!has_come(&user));
@@ -356,35 +414,10 @@ TEST_TIMEOUT(traffic_in_mode_cpu_rests_and_goes_on, 60)
 	ASSERT_EQ(shmd_dev_qp_quiet(user.qp, LIMIT_NSEC), SHMD_DEV_OK);
 	puts_take(&user, "with the next");
 	user_close(&user);
-	sim_nic_wait_contexts(0, 1);
 	fixture_keeper_stop(&keeper);
 }
 
 /* ---- the last close ----------------------------------------------------------------------------------------------------- */
-
-#define SOCKETS_MAX 256u
-
-/* Inodes of the sockets that a process has; command descriptors of simulated NICs are sockets. */
-static unsigned int list_sockets(pid_t pid, unsigned long inodes[SOCKETS_MAX])
-{
-	char path[64], file[64];
-	struct dirent *entry;
-	unsigned int n = 0;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-	dir = opendir(path);
-	while (dir && (entry = readdir(dir))) {
-		ssize_t bytes = readlinkat(dirfd(dir), entry->d_name, file, sizeof(file) - 1);
-
-		file[bytes < 0 ? 0 : bytes] = '\0';
-		if (n < SOCKETS_MAX && sscanf(file, "socket:[%lu]", &inodes[n]) == 1)
-			n++;
-	}
-	if (dir)
-		closedir(dir);
-	return n;
-}
 
 static bool has_socket(pid_t pid, unsigned long inode)
 {
@@ -408,14 +441,6 @@ static unsigned long command_descriptor(pid_t daemon, pid_t mapper)
 			return inodes[n];
 	test_fail(TEST_WHERE, "daemon %d and mapper %d share no socket", (int)daemon, (int)mapper);
 	return 0;
-}
-
-static pid_t child_of_zygote(pid_t daemon, const char *kind)
-{
-	char name[32];
-
-	snprintf(name, sizeof(name), "%s %u", kind, (unsigned int)getuid());
-	return child_called(child_called(daemon, "shmemd-zygote"), name);
 }
 
 /* Fails if a process other than the porter still holds the descriptor after the porter has closed it: that process would close it last. */
@@ -450,7 +475,6 @@ static void close_and_expect_porter(const char *doorbell, bool is_restarted)
 	ASSERT(has_socket(keeper.daemon.pid, inode) && has_socket(keeper.pid, inode));
 	shmd_client_close(user.client);
 	expect_porter_is_last(&keeper, porter, inode);
-	sim_nic_wait_contexts(0, 1);
 	fixture_keeper_stop(&keeper);
 }
 

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starting and stopping: settings, the socket's path, socket activation, readiness. */
+#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -120,6 +125,47 @@ TEST(simulated_nics_are_called_so)
 	fixture_daemon_assert_logged(&daemon, "with 1 simulated NIC\n");
 	fixture_daemon_assert_logged(&daemon, "warning: no session can open a NIC: nics-include names sotf0, a NIC that this machine does not have "
 				     "(did you mean soft0?)\n");
+	fixture_daemon_stop(&daemon);
+}
+
+#define LANDLOCK_FIRST 444u /* three calls */
+#define LANDLOCK_LAST 446u
+
+/* For this process and its children: as a kernel without seccomp filters and Landlock answers. */
+static void take_sandboxes_away(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, LANDLOCK_FIRST, 0, 2),
+		BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, LANDLOCK_LAST, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PR_SET_SECCOMP, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
+		test_skip("this kernel has no filters of system calls");
+}
+
+/* As in some containers: a line in the log, and everybody is served. */
+TEST(daemon_whose_kernel_has_no_sandbox_serves_and_says_so)
+{
+	struct fixture_daemon daemon;
+	struct raw_client raw;
+
+	take_sandboxes_away();
+	fixture_daemon_start(&daemon, "--backend=soft", "--soft-nics=1", NULL);
+	fixture_daemon_assert_logged(&daemon, "porters, executors and mappers are not confined as they should be: this ");
+	raw_connect(&raw, daemon.socket);
+	raw_hello(&raw, MSG_ROLE_CLIENT);
+	raw_open_nic(&raw, "soft0");
+	raw_reg(&raw, 4096);
+	raw_close(&raw);
 	fixture_daemon_stop(&daemon);
 }
 

@@ -23,6 +23,11 @@ def a_porter_holds_what_clients_hand_over(lab):
 
 
 @case(short=True)
+def a_porter_that_is_taken_over_reaches_no_other_process(lab):
+    run_tests(lab.node(1), 'test-sandbox')
+
+
+@case(short=True)
 def a_socket_and_a_pipe_whose_close_waits_for_an_attacker_delay_no_client(lab):
     run_tests(lab.node(1), 'test-stalls', 'socket_in_which_a_send_stands_delays_no_client',
               'pipe_in_which_a_write_stands_delays_no_client')

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "proto/base/sandbox.h"
 #include "proto/base/thread.h"
 
 #define STACK_BYTES (256u << 10)
@@ -42,7 +43,7 @@ static void drop_privileges(void)
 	struct __user_cap_data_struct keeps[2] = {{.effective = 1u << CAP_IPC_LOCK, .permitted = 1u << CAP_IPC_LOCK}};
 	const struct __user_cap_data_struct none[2] = {{0}};
 
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	sandbox_enter(false);
 	/* Refused if the daemon has not got it. */
 	if (syscall(SYS_capset, &header, keeps) < 0)
 		syscall(SYS_capset, &header, none);

@@ -88,27 +88,34 @@ void mlx5_present_unname(struct mlx5_present *present)
 
 /* ---- their end --------------------------------------------------------------------------------------------------------- */
 
+#define TRIES 3u /* mappers that die at one object */
+
 struct strays {
 	struct mlx5_present *present;
 	const struct mlx5_strays_attr *attr;
 	struct mapper *mapper; /* reference; NULL: not needed yet, or none can be started */
 	uint64_t ctx; /* in that mapper */
-	bool has_asked;
+	bool has_none; /* none can be started */
 };
 
-static void enter_mapper(struct strays *strays)
+static int enter_mapper(struct strays *strays)
 {
 	const struct mapper_request request = {.op = MAPPER_CTX_ADD};
 	const struct mapper_fds fds = {.n = 1, .fds = {strays->attr->command_fd}};
 	struct mapper_answer answer;
+	int r = mapper_get(strays->attr->mappers, strays->attr->uid, false, &strays->mapper);
 
-	strays->has_asked = true;
-	if (mapper_get(strays->attr->mappers, strays->attr->uid, false, &strays->mapper) < 0)
-		return;
-	if (mapper_call(strays->mapper, &request, &fds, &answer) == 0)
+	if (r < 0) {
+		strays->mapper = NULL;
+		strays->has_none = true;
+		return r;
+	}
+	r = mapper_call(strays->mapper, &request, &fds, &answer);
+	if (r == 0)
 		strays->ctx = answer.id;
 	else
 		mapper_put(take_ptr(strays->mapper));
+	return r;
 }
 
 static void leave_mapper(struct strays *strays)
@@ -122,19 +129,33 @@ static void leave_mapper(struct strays *strays)
 	mapper_put(strays->mapper);
 }
 
-/* Unpins memory of a client, which takes as long as that client likes. Without a mapper it is done here: keys must end. */
+/* -EPIPE: the mapper has died. */
+static int ask_mapper(struct strays *strays, struct mapper_request *request)
+{
+	struct mapper_answer answer;
+	int r = strays->mapper ? 0 : enter_mapper(strays);
+
+	if (r < 0)
+		return r;
+	request->ctx = strays->ctx;
+	r = mapper_call(strays->mapper, request, NULL, &answer);
+	if (r == -EPIPE)
+		mapper_put(take_ptr(strays->mapper));
+	return r;
+}
+
+/*
+ * Unpins memory of a client, which takes as long as that client likes. If a mapper dies, another one goes on. Without any it is done
+ * here: keys must end.
+ */
 static int destroy_pinned(struct strays *strays, enum mlx5_object_kind kind, uint32_t handle)
 {
 	struct mapper_request request = {.op = MAPPER_DESTROY, .kind = kind, .handle = handle};
-	struct mapper_answer answer;
 	int r = -EPIPE;
 
-	if (!strays->has_asked)
-		enter_mapper(strays);
-	request.ctx = strays->ctx;
-	if (strays->mapper)
-		r = mapper_call(strays->mapper, &request, NULL, &answer);
-	return r == -EPIPE ? mlx5_handle_destroy(strays->attr->command_fd, kind, handle) : r;
+	for (unsigned int i = 0; i < TRIES && r == -EPIPE && !strays->has_none; i++)
+		r = ask_mapper(strays, &request);
+	return r == -EPIPE || strays->has_none ? mlx5_handle_destroy(strays->attr->command_fd, kind, handle) : r;
 }
 
 static int destroy(struct strays *strays, enum mlx5_object_kind kind, uint32_t handle)

@@ -204,6 +204,9 @@ static int import_record(struct soft_exec *exec, const struct nic_import_attr *a
 		return r == -EBADMSG ? -EBADF : r;
 	}
 	r = import_objects(ctx, attr, record);
+	/* The daemon adds the difference to what was reported before: a count that came too late would count twice. */
+	if (r == 0)
+		soft_exec_recount(exec);
 	if (r == 0)
 		r = nic_imported_init(ret_imported, &ctx->base);
 	if (r < 0)

@@ -43,8 +43,14 @@ static void on_failed(void *arg, uint32_t uid, const char *text)
 
 void scene_init_with(struct scene *s, int zygote)
 {
+	scene_init_linger(s, zygote, 0);
+}
+
+void scene_init_linger(struct scene *s, int zygote, uint64_t linger_nsec)
+{
 	const struct porters_attr attr = {
 		.zygote = zygote,
+		.linger_nsec = linger_nsec,
 		.hooks = {.arg = s, .watch = on_watch, .unwatch = on_unwatch, .alarm = on_alarm, .failed = on_failed}};
 
 	*s = (struct scene){.channel = -1};

@@ -35,6 +35,7 @@ struct client {
 
 void scene_init(struct scene *s);
 void scene_init_with(struct scene *s, int zygote); /* taken: the channel to a process that starts porters */
+void scene_init_linger(struct scene *s, int zygote, uint64_t linger_nsec); /* the same, for porters that outlive their daemon */
 void hear(struct scene *s);
 void wait_until_closed(struct scene *s);
 void scene_deinit(struct scene *s);

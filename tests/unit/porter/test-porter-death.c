@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/porter/foreign-account.h"
@@ -225,6 +226,81 @@ TEST_TIMEOUT(orders_behind_a_reset_are_carried_out, 60)
 	client_deinit(&second);
 	scene_deinit(&s);
 	close(null);
+}
+
+/* ---- descriptors that a service manager has, too ------------------------------------------------------------------------------ */
+
+#define MANAGER_NSEC (1300 * NSEC_PER_MSEC) /* longer than a porter waits for a manager that has heard */
+
+struct grave {
+	int attached[2], follow[2], told[2];
+};
+
+static void make_pipe(int fds[2])
+{
+	ASSERT_OK(pipe2(fds, O_CLOEXEC));
+}
+
+/* A daemon with two sessions that a manager keeps: one ends, and then it dies. */
+static void __attribute__((noreturn)) be_daemon(const struct grave *grave)
+{
+	struct client ended, kept;
+	struct scene s;
+	pid_t porter;
+	int zygote;
+
+	ASSERT_OK(zygote_start(NULL, &zygote));
+	scene_init_linger(&s, zygote, 60 * NSEC_PER_SEC);
+	client_init(&kept, &s);
+	client_init(&ended, &s);
+	porter_slot_keep(kept.slot, true);
+	porter_slot_keep(ended.slot, true);
+	ASSERT_OK(porter_slot_attach(ended.slot, grave->attached[1], true));
+	ASSERT_OK(porter_slot_follow(ended.slot, grave->follow[0]));
+	client_deinit(&ended);
+	wait_until_closed(&s);
+	porter = find_porter();
+	ASSERT_EQ(write(grave->told[1], &porter, sizeof(porter)), (ssize_t)sizeof(porter));
+	_exit(0);
+}
+
+/* Also when the daemon has died, and the porter waits for the next one to take over what is kept. */
+TEST_TIMEOUT(descriptors_of_a_kept_session_outlast_a_deaf_manager_and_go_while_the_porter_waits_for_the_next_daemon, 60)
+{
+	uint64_t end = nsec_now() + MANAGER_NSEC;
+	struct grave grave;
+	pid_t daemon, porter;
+	int status;
+
+	make_pipe(grave.attached);
+	make_pipe(grave.follow);
+	make_pipe(grave.told);
+	daemon = fork();
+	ASSERT_GE(daemon, 0);
+	if (daemon == 0)
+		be_daemon(&grave);
+	close(grave.attached[1]);
+	close(grave.follow[0]);
+	close(grave.told[1]);
+	ASSERT_EQ(waitpid(daemon, &status, 0), daemon);
+	ASSERT_EQ(status, 0);
+	ASSERT_EQ(read(grave.told[0], &porter, sizeof(porter)), (ssize_t)sizeof(porter));
+	while (nsec_now() < end) {
+		ASSERT(is_open_elsewhere(grave.attached[0]));
+		ASSERT_OK(poll(NULL, 0, 10));
+	}
+	/* The manager has heard. */
+	close(grave.follow[1]);
+	ASSERT(is_open_elsewhere(grave.attached[0]));
+	end = nsec_now() + PATIENCE_NSEC;
+	while (is_open_elsewhere(grave.attached[0])) {
+		ASSERT_LT(nsec_now(), end);
+		ASSERT_OK(poll(NULL, 0, 10));
+	}
+	/* It waits still. */
+	ASSERT_OK(kill(porter, SIGKILL));
+	close(grave.attached[0]);
+	close(grave.told[0]);
 }
 
 static void *watch_nothing(void *arg, int fd, struct porter *porter)

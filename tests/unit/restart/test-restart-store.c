@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -366,6 +368,97 @@ TEST(manager_that_does_not_read_gets_later_what_it_is_to_keep)
 	ASSERT_EQ(fdstore_mark(), 0u);
 	hear_nothing(&manager);
 	close(fd);
+	manager_deinit(&manager);
+}
+
+#define NOBODY 65534
+#define N_UNREAD 30
+
+/* A user with so many unread descriptors that the kernel takes no more of them. Root has no such limit. */
+static void leave_unread(const struct manager *manager, int fd, int sockets[2])
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(N_UNREAD * sizeof(int))] = {0};
+	struct iovec iov = {.iov_base = control, .iov_len = 1};
+	struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	const struct rlimit low = {.rlim_cur = N_UNREAD - 6, .rlim_max = N_UNREAD - 6};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&hdr);
+
+	if (geteuid() == 0) {
+		ASSERT_OK(chown(manager->path, NOBODY, NOBODY));
+		ASSERT_OK(setresuid(NOBODY, NOBODY, NOBODY));
+		prctl(PR_SET_DUMPABLE, 1); /* LeakSanitizer traces */
+	}
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, sockets));
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &low));
+	*cmsg = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(N_UNREAD * sizeof(int))};
+	for (size_t i = 0; i < N_UNREAD; i++)
+		memcpy(CMSG_DATA(cmsg) + i * sizeof(fd), &fd, sizeof(fd));
+	ASSERT_EQ(sendmsg(sockets[0], &hdr, 0), 1);
+}
+
+TEST(descriptors_that_the_kernel_does_not_take_yet_are_kept_later)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC), sockets[2];
+	struct manager manager;
+
+	manager_init(&manager, "100");
+	leave_unread(&manager, fd, sockets);
+	ASSERT_OK(fdstore_keep("s1-m1", fd));
+	ASSERT_NE(fdstore_mark(), 0u);
+	hear_nothing(&manager);
+	close(sockets[0]);
+	close(sockets[1]);
+	ASSERT(fdstore_flush());
+	close(hear_keep(&manager, "s1-m1"));
+	close(fd);
+	manager_deinit(&manager);
+}
+
+/* As of a manager that is gone, or of whatever else will not be mended. Sessions ask for it by their prefix. */
+TEST(descriptor_that_waits_and_cannot_be_sent_is_lost_until_its_name_is_dropped)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	struct manager manager;
+
+	manager_init(&manager, "100");
+	fill_up();
+	ASSERT_OK(fdstore_keep("s1f-m1", fd));
+	ASSERT_OK(fdstore_keep("s2-m1", fd));
+	ASSERT(!fdstore_flush());
+	ASSERT(!fdstore_has_lost("s"));
+	/* Another session takes back one that waits. */
+	ASSERT_OK(fdstore_drop("s2-m1"));
+	shutdown(manager.fd, SHUT_RDWR);
+	ASSERT(fdstore_flush());
+	ASSERT(fdstore_has_lost("s1f-"));
+	ASSERT(!fdstore_has_lost("s1-"));
+	ASSERT(!fdstore_has_lost("s2-"));
+	ASSERT_OK(fdstore_drop("s1f-m1"));
+	ASSERT(!fdstore_has_lost("s"));
+	close(fd);
+	manager_deinit(&manager);
+}
+
+/* systemd closes the descriptor that comes with BARRIER=1 when it has done all that was said before (sd_notify_barrier(3)). */
+TEST(follower_hangs_up_when_the_manager_has_read_what_was_said_before)
+{
+	struct manager manager;
+	char text[TEXT_BYTES];
+	struct pollfd wait;
+	int fd;
+
+	manager_init(&manager, "100");
+	ASSERT_OK(fdstore_drop("s1-m1"));
+	wait.fd = fdstore_follow();
+	ASSERT_GE(wait.fd, 0);
+	hear_drop(&manager, "s1-m1");
+	ASSERT_EQ(poll(&wait, 1, 0), 0);
+	fd = hear(&manager, text);
+	ASSERT_STREQ(text, "BARRIER=1");
+	ASSERT_EQ(poll(&wait, 1, 0), 0);
+	close(fd);
+	ASSERT_EQ(poll(&wait, 1, 0), 1);
+	close(wait.fd);
 	manager_deinit(&manager);
 }
 

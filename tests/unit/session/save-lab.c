@@ -122,13 +122,34 @@ static bool reached(void *arg, uint64_t up_to)
 	return !k->is_busy;
 }
 
+static bool lost(void *arg, uint64_t session)
+{
+	const struct save_lab *k = arg;
+
+	return session == k->lost_session;
+}
+
+/* As of a manager that hears everything at once. */
+static int follow(void *arg)
+{
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	close(fds[1]);
+	return fds[0];
+}
+
 static const struct save_store store = {
-	.put = put, .put_memory = put, .room = room, .remove = drop, .settle = settle, .mark = mark, .reached = reached, .take = take};
+	.put = put, .put_memory = put, .room = room, .remove = drop, .settle = settle, .mark = mark, .reached = reached, .lost = lost,
+	.follow = follow, .take = take};
 
 static void start(struct save_lab *k, uint64_t limit)
 {
 	if (k->blocks)
 		lab_init_blocking(&k->lab, limit);
+	else if (k->has_porters)
+		lab_init_porters(&k->lab, limit);
 	else
 		lab_init(&k->lab, limit);
 	k->lab.registry.attr.save = &save_ops;
@@ -144,13 +165,25 @@ static void start(struct save_lab *k, uint64_t limit)
 		k->kept[i].claimed = true;
 }
 
-void save_lab_init(struct save_lab *k, uint64_t limit)
+static void init(struct save_lab *k, uint64_t limit, bool has_porters)
 {
+	k->has_porters = has_porters;
 	k->n = 0;
 	k->first_state = NULL;
 	k->max = SAVE_LAB_NAMES;
 	k->is_busy = false;
+	k->lost_session = 0;
 	start(k, limit);
+}
+
+void save_lab_init(struct save_lab *k, uint64_t limit)
+{
+	init(k, limit, false);
+}
+
+void save_lab_init_porters(struct save_lab *k, uint64_t limit)
+{
+	init(k, limit, true);
 }
 
 void save_lab_deinit(struct save_lab *k)

@@ -15,7 +15,9 @@
 struct save_lab {
 	struct lab lab; /* of the daemon that lives */
 	bool is_busy; /* the store's manager has not got everything */
+	uint64_t lost_session; /* of which the manager did not take something; 0: none */
 	bool blocks; /* NICs do: to set before save_lab_init */
+	bool has_porters;
 	unsigned int max; /* the store is full with so many */
 	void *first_state; /* owned: the first state by which a session can be found, of the newest session */
 	size_t first_bytes;
@@ -30,6 +32,7 @@ struct save_lab {
 extern uint32_t save_lab_peer_uid; /* the user behind every socket, in place of the kernel's answer; 0: that answer */
 
 void save_lab_init(struct save_lab *k, uint64_t limit);
+void save_lab_init_porters(struct save_lab *k, uint64_t limit); /* for a test without a restart */
 void save_lab_deinit(struct save_lab *k); /* nothing is saved but the daemon's own state */
 bool save_lab_has(const struct save_lab *k, const char *name);
 unsigned int save_lab_count(const struct save_lab *k); /* without the daemon's own */

@@ -2,6 +2,7 @@
 /* Descriptors that are saved with a session: which may be, and that the daemon takes back none but the session's own. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -247,4 +248,38 @@ TEST(hello_that_is_said_without_end_ends_the_session)
 	ASSERT(s.a.session->ended);
 	pair_deinit(&s.a);
 	save_lab_deinit(&s.k);
+}
+
+static unsigned int count_fds(void)
+{
+	unsigned int n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* The fake's first saved descriptor is its page's, as the command descriptor of a NIC in hardware is. */
+TEST(change_to_mode_cpu_gives_the_porter_no_second_command_descriptor)
+{
+	unsigned int n_fds, n_charged;
+	struct scene s = {.k.blocks = false};
+	struct msg req, rep;
+
+	save_lab_init_porters(&s.k, 100);
+	s.k.lab.nics[0].has_uar = s.k.lab.nics[0].base.blocks = true;
+	save_lab_hello(&s.a, &s.k);
+	n_fds = count_fds();
+	n_charged = (unsigned int)s.k.lab.registry.quota.total.n[QUOTA_FDS];
+	raw_open_nic(&s.a.raw, "fake0");
+	/* The page, what the store has, and the copy for porters; charged is the most that it may have. */
+	ASSERT_EQ(count_fds(), n_fds + 3);
+	ASSERT_EQ(s.k.lab.registry.quota.total.n[QUOTA_FDS], n_charged + 5);
+	msg_init(&req, MSG_NIC_DOORBELL_REQ, 0);
+	req.nic_doorbell_req.doorbell = NIC_DOORBELL_CPU;
+	snprintf(req.nic_doorbell_req.reason, sizeof(req.nic_doorbell_req.reason), "mmap: Permission denied");
+	raw_expect(&s.a.raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
+	ASSERT_EQ(rep.nic_open_rep.doorbell, NIC_DOORBELL_CPU);
+	ASSERT_EQ(count_fds(), n_fds + 3);
+	scene_deinit(&s);
 }

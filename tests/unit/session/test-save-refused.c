@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions that are not saved, and the reasons that an administrator gets. */
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
@@ -124,6 +126,79 @@ TEST(session_that_ends_while_the_manager_is_busy_tells_its_client_why)
 	ASSERT_EQ(msg.kind, MSG_EVENT);
 	ASSERT_STREQ(msg.event.text, "somebody killed it");
 	msg_deinit(&msg);
+	pair_deinit(&pair);
+	save_lab_deinit(&k);
+}
+
+static bool is_as_before(struct save_lab *k, uint64_t id, const void *before, size_t n_before)
+{
+	size_t n;
+	void *now = save_lab_state(k, id, &n);
+	bool is_same = n == n_before && memcmp(now, before, n) == 0;
+
+	free(now);
+	return is_same;
+}
+
+/* A daemon that dies before the manager reads leaves a state whose descriptors are all there; the client asks the next one again. */
+TEST(state_names_nothing_that_a_busy_manager_has_not_taken)
+{
+	struct save_lab k = {.blocks = false};
+	int fd = raw_memfd(4096);
+	struct msg req, rep;
+	struct pair pair;
+	size_t n_before;
+	void *before;
+
+	save_lab_init(&k, 100);
+	save_lab_hello(&pair, &k);
+	raw_open_nic(&pair.raw, "fake0");
+	before = save_lab_state(&k, pair.session->id, &n_before);
+	k.is_busy = true;
+	msg_init(&req, MSG_MEM_REG_REQ, 0);
+	req.mem_reg_req = (struct msg_mem_reg_req){.kind = MSG_MEM_MEMFD, .access = 0xf, .length_bytes = 4096, .iova = 0x10000};
+	raw_send(&pair.raw, &req, &fd, 1);
+	ASSERT(session_stalled(pair.session));
+	ASSERT(session_flush(pair.session));
+	ASSERT(is_as_before(&k, pair.session->id, before, n_before));
+	k.is_busy = false;
+	ASSERT(session_flush(pair.session));
+	ASSERT_OK(raw_recv(&pair.raw, &rep, NULL));
+	ASSERT_EQ(rep.kind, MSG_MEM_REG_REP);
+	ASSERT(!is_as_before(&k, pair.session->id, before, n_before));
+	/* Nobody waits for a manager that is deaf. */
+	free(before);
+	before = save_lab_state(&k, pair.session->id, &n_before);
+	k.is_busy = true;
+	raw_send(&pair.raw, &req, &fd, 1);
+	pair.session->saved.held_since_nsec -= 2 * NSEC_PER_SEC;
+	ASSERT(session_flush(pair.session));
+	ASSERT_OK(raw_recv(&pair.raw, &rep, NULL));
+	ASSERT(!is_as_before(&k, pair.session->id, before, n_before));
+	k.is_busy = false;
+	free(before);
+	close(fd);
+	pair_deinit(&pair);
+	save_lab_deinit(&k);
+}
+
+/* The daemon heard too late to refuse it. Others are kept. */
+TEST(session_whose_descriptor_did_not_reach_the_manager_is_not_kept)
+{
+	struct save_lab k = {.blocks = false};
+	struct pair pair;
+
+	save_lab_init(&k, 100);
+	save_lab_hello(&pair, &k);
+	raw_open_nic(&pair.raw, "fake0");
+	k.lost_session = pair.session->id + 1;
+	expect_unkept(&k, "");
+	k.lost_session = pair.session->id;
+	expect_unkept(&k, "the service manager did not take one of its descriptors");
+	ASSERT(!session_is_saved(pair.session));
+	ASSERT_EQ(save_lab_count(&k), 0);
+	/* It goes on here. */
+	raw_reg(&pair.raw, 4096);
 	pair_deinit(&pair);
 	save_lab_deinit(&k);
 }

@@ -16,7 +16,7 @@ OPTIONS = ['--prefix=/usr', '--sysconfdir=/etc', '--localstatedir=/var', '-Dcuda
 PROGRAMS = ['tests/system/shmemd-demo', 'tests/system/shmemd-traffic', 'tests/vm/vm-waiter', 'tests/vm/vm-memories',
             'tests/vm/vm-refused', 'tests/vm/vm-state-version', 'tests/system/test-stall',
             'tests/system/test-stall-pages', 'tests/system/test-stalls', 'tests/unit/porter/test-porter',
-            'tests/unit/porter/test-porter-death', 'tests/lib/fd-keeper']
+            'tests/unit/porter/test-porter-death', 'tests/unit/porter/test-sandbox', 'tests/lib/fd-keeper']
 PROGRAMS_FOLDER = 'usr/lib/shmemd-vm'
 
 

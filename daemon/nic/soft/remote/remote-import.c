@@ -147,6 +147,17 @@ static void take_down(struct remote_nic *nic)
 	}
 }
 
+/* The NIC's, with all that this context did before. */
+static int take_counters(struct remote_ctx *ctx, struct remote_reader *reader)
+{
+	struct nic_counters counters;
+
+	if (!remote_get(reader, &counters, sizeof(counters)))
+		return -EIO;
+	remote_link_count(remote_link_of(ctx->host, ctx->nic), &counters);
+	return 0;
+}
+
 static int take_objects(struct remote_ctx *ctx, const struct nic_import_attr *attr, const struct remote_packet *answer,
 			struct soft_record *record)
 {
@@ -159,6 +170,8 @@ static int take_objects(struct remote_ctx *ctx, const struct nic_import_attr *at
 	r = take_mrs(ctx, &reader, opened.n_mrs);
 	if (r == 0)
 		r = take_queues(ctx, &reader, record);
+	if (r == 0)
+		r = take_counters(ctx, &reader);
 	if (r == 0 && opened.is_down)
 		take_down(ctx->nic);
 	return r;

@@ -46,6 +46,7 @@ void serve_fds_drop(struct serve *serve)
 static void tell_objects(const struct nic_imported *imported, struct serve_answer *answer)
 {
 	struct remote_opened *opened = (void *)answer->body.buf;
+	struct nic_counters sum;
 
 	if (answer->body.is_short)
 		return;
@@ -63,6 +64,8 @@ static void tell_objects(const struct nic_imported *imported, struct serve_answe
 
 		remote_put_layout(&answer->body, &queues->base.layout, serve_id(&queues->base), &mem);
 	}
+	soft_counters_known(soft_nic(imported->ctx->nic), &sum);
+	remote_put(&answer->body, &sum, sizeof(sum));
 }
 
 static int import(struct serve *serve, struct nic *nic, const struct nic_import_attr *attr, int lock_fd, struct serve_answer *answer)

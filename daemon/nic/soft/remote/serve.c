@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "proto/base/cleanup.h"
+#include "proto/base/sandbox.h"
 #include "proto/base/thread.h"
 
 #define LINGER_MSEC 10000u
@@ -222,13 +223,13 @@ static void __attribute__((noreturn)) run_asks(struct serve *serve)
 
 /* ---- start ---------------------------------------------------------------------------------------------------------------- */
 
-/* Only its own user's files and processes are touched here, for which the uid is enough. */
-static void drop_privileges(void)
+/* Only its own user's files and processes are touched here, for which the uid is enough. A fault point may kill the daemon. */
+static void drop_privileges(bool has_fault)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct none[2] = {{0}};
 
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	sandbox_enter(has_fault);
 	syscall(SYS_capset, &header, none);
 }
 
@@ -277,7 +278,7 @@ static int init(struct serve *serve, struct remote_packet *request, struct serve
 	snprintf(name, sizeof(name), "executor %u", init.uid);
 	prctl(PR_SET_NAME, name);
 	tell_pidfd(with);
-	drop_privileges();
+	drop_privileges(init.fault[0]);
 	r = make_nics(serve, &init, request->fds);
 	if (r == 0 && serve->daemon_pidfd >= 0)
 		r = thread_start(&thread, STACK_BYTES, "shmd-watch", watch_daemon, serve);
