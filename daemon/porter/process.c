@@ -236,7 +236,12 @@ static void attach(struct slot *slot, int fd)
  */
 static void have_circles_found(void)
 {
-	safe_close(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return;
+	safe_close(pair[0]);
+	safe_close(pair[1]);
 }
 
 static void run_drain(struct closer_job *job)

@@ -10,9 +10,11 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -54,7 +56,7 @@ static const uint32_t refused[] = {
 #if defined(SYS_fork)
 	SYS_fork, SYS_vfork,
 #endif
-	SYS_connect, SYS_bind, SYS_listen, SYS_accept, SYS_accept4,
+	SYS_socket, SYS_connect, SYS_bind, SYS_listen, SYS_accept, SYS_accept4,
 	SYS_setns, SYS_unshare, SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_open_by_handle_at, SYS_keyctl, SYS_add_key,
 	SYS_request_key, SYS_setpriority, SYS_sched_setscheduler, SYS_sched_setparam, SYS_ioprio_set,
 };
@@ -65,11 +67,14 @@ static const uint32_t refused_for_others[] = {SYS_process_vm_readv, SYS_process_
 
 /* The same, and 0, which is the process group, is refused as well. */
 static const uint32_t signals_for_others[] = {SYS_kill, SYS_tgkill};
+/* Second arguments of fcntl and ioctl: the kernel then signals somebody else, with a signal of the caller's choice. */
+static const uint32_t owners[] = {F_SETOWN, F_SETOWN_EX, F_SETSIG}, owners_by_ioctl[] = {FIOSETOWN, SIOCSPGRP};
 static const uint32_t signals[] = {SYS_tkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo, CALL_PIDFD_SEND_SIGNAL};
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
-#define FILTER_MAX 160u
+#define FILTER_MAX 256u /* about 180 are used */
 #define ARGUMENT ((uint32_t)offsetof(struct seccomp_data, args)) /* the lower half: both machines are little-endian */
+#define SECOND_ARGUMENT ((uint32_t)offsetof(struct seccomp_data, args[1]))
 #define NUMBER ((uint32_t)offsetof(struct seccomp_data, nr))
 #define REFUSE (SECCOMP_RET_ERRNO | EPERM)
 
@@ -122,6 +127,15 @@ static void refuse_for_others(struct filter *filter, const uint32_t *calls, size
 	}
 }
 
+/* The calls whose second argument is one of these. */
+static void refuse_arguments(struct filter *filter, uint32_t call, const uint32_t *arguments, size_t n)
+{
+	unless_equal_skip(filter, call, (uint8_t)(2 + 2 * n));
+	load(filter, SECOND_ARGUMENT);
+	refuse_each(filter, arguments, n, REFUSE);
+	end(filter, SECCOMP_RET_ALLOW);
+}
+
 /* Threads may be made. The flags of clone3 are in memory, where no filter can look: the C library then uses clone. */
 static void refuse_processes(struct filter *filter)
 {
@@ -149,6 +163,8 @@ static void make_filter(struct filter *filter, bool may_signal)
 	if (!may_signal) {
 		refuse_for_others(filter, signals_for_others, N(signals_for_others), (uint32_t)getpid());
 		refuse_each(filter, signals, N(signals), REFUSE);
+		refuse_arguments(filter, SYS_fcntl, owners, N(owners));
+		refuse_arguments(filter, SYS_ioctl, owners_by_ioctl, N(owners_by_ioctl));
 	}
 	end(filter, SECCOMP_RET_ALLOW);
 }

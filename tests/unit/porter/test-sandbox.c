@@ -5,11 +5,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -121,6 +123,38 @@ static int try_thread_signal(void)
 	return syscall(SYS_tgkill, target->pid, target->pid, 0) < 0 ? errno : 0;
 }
 
+/* The kernel sends the signal, when bytes arrive in a pipe of the attacker's. */
+static int try_owner(void)
+{
+	struct f_owner_ex owner = {.type = F_OWNER_PID, .pid = target->pid};
+	int ends[2], r;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return errno;
+	r = fcntl(ends[0], F_SETOWN_EX, &owner) < 0 ? errno : 0;
+	if (!r && fcntl(ends[0], F_SETOWN, target->pid) < 0)
+		r = errno;
+	if (!r && fcntl(ends[0], F_SETSIG, SIGKILL) < 0)
+		r = errno;
+	close(ends[0]);
+	close(ends[1]);
+	return r;
+}
+
+static int try_owner_by_ioctl(void)
+{
+	int ends[2], pid = target->pid, r;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+		return errno;
+	r = ioctl(ends[0], FIOSETOWN, &pid) < 0 ? errno : 0;
+	if (!r && ioctl(ends[0], SIOCSPGRP, &pid) < 0)
+		r = errno;
+	close(ends[0]);
+	close(ends[1]);
+	return r;
+}
+
 static int try_limits(void)
 {
 	struct rlimit now;
@@ -132,8 +166,10 @@ static int try_limits(void)
 static int try_connect(void)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), r;
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), r = errno;
 
+	if (sock < 0)
+		return r;
 	memcpy(address.sun_path, target->socket, sizeof(target->socket));
 	r = connect(sock, (const struct sockaddr *)&address, sizeof(address)) < 0 ? errno : 0;
 	close(sock);
@@ -216,6 +252,8 @@ static const struct attempt {
 	{.what = "a file", .run = try_file, .needs_landlock = true},
 	{.what = "kill", .run = try_signal},
 	{.what = "tgkill", .run = try_thread_signal},
+	{.what = "fcntl with F_SETOWN", .run = try_owner},
+	{.what = "ioctl with FIOSETOWN", .run = try_owner_by_ioctl},
 	{.what = "prlimit", .run = try_limits},
 	{.what = "connect", .run = try_connect},
 	{.what = "fork", .run = try_fork},
