@@ -107,6 +107,14 @@ int way_exit_of_thread(void)
 	return 99;
 }
 
+#ifdef __SANITIZE_ADDRESS__
+/* It leaves data where it is, and finds leaks by ptrace. */
+int way_no_ptrace(void)
+{
+	fprintf(stderr, "the threads of the program could not be stopped: there is no need to\n");
+	return 0;
+}
+#else
 /* As containers do: ptrace fails with EPERM, other system calls pass. */
 static int forbid_ptrace(void)
 {
@@ -141,15 +149,12 @@ int way_no_ptrace(void)
 	if (forbid_ptrace() || pthread_create(&thread, NULL, read_data, NULL))
 		return 1;
 	shmem_init();
-#ifdef __SANITIZE_ADDRESS__
-	fprintf(stderr, "the threads of the program could not be stopped: a sanitizer leaves data where it is\n");
-#else
 	CHECK(shmem_addr_accessible(filled, next_pe()) == 1 && filled[0] == 1 && filled[2] == 3);
 	shmem_long_p(&filled[1], 100 + shmem_my_pe(), next_pe());
 	shmem_barrier_all();
 	CHECK(filled[1] == 100 + previous_pe());
-#endif
 	shmem_finalize();
 	__atomic_store_n(&is_over, 1, __ATOMIC_RELEASE);
 	return pthread_join(thread, NULL) || filled[2] != 3;
 }
+#endif
