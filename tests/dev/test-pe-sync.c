@@ -188,13 +188,18 @@ static void end_and_forgive(struct pe_lab *lab, uint32_t gone)
 	}
 }
 
+/* Flags of the team, and how many PEs it has: collectives of many, and some by queues, go by rounds. */
+struct meeting {
+	uint32_t flags, n;
+};
+
 static void meet_until_one_ends(const struct lab_thread *me)
 {
 	struct shmd_dev_team *team = &me->lab->pes[me->pe].team;
 	uint8_t *memory = pe_lab_memory(me->lab, me->pe);
 
 	me->ctx->timeout_nsec = SHMD_DEV_NO_TIMEOUT;
-	team->flags = *(const uint32_t *)me->arg;
+	team->flags = ((const struct meeting *)me->arg)->flags;
 	if (me->pe == 2) {
 		usleep(20000);
 		end_and_forgive(me->lab, 2);
@@ -210,12 +215,12 @@ static void meet_until_one_ends(const struct lab_thread *me)
 
 TEST(a_member_that_ends_and_is_forgiven_during_a_call_ends_it)
 {
-	uint32_t flags[] = {SHMD_TEAM_MAPPED, 0};
+	struct meeting meetings[] = {{SHMD_TEAM_MAPPED, 3}, {0, 3}, {0, 6}};
 
-	for (uint32_t i = 0; i < 2; i++) {
-		struct pe_lab *lab = pe_lab_new(3);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct pe_lab *lab = pe_lab_new(meetings[i].n);
 
-		pe_lab_run(lab, 1, meet_until_one_ends, &flags[i]);
+		pe_lab_run(lab, 1, meet_until_one_ends, &meetings[i]);
 		pe_lab_free(lab);
 	}
 }

@@ -4,7 +4,7 @@
 
 check-prototypes.py INCLUDES TABLE PROTOTYPES LISTS -- CC...: INCLUDES and LISTS have commas between them. PROTOTYPES has a line for each family,
 where TYPE stands for a type and SIZE for a number of bits; the form with a context has one more parameter. TABLE is the folder of table.py, whose
-names of types count. The compiler judges: each function is declared once more.
+names of types count. The compiler judges: each function is used, and declared once more.
 """
 import pathlib
 import re
@@ -31,7 +31,7 @@ def declaration(name, rows, types):
             ret, params = (re.sub(r'\bTYPE\b', c_type, text) for text in rows[row])
             if key != name:
                 params = 'shmem_ctx_t' if params == 'void' else 'shmem_ctx_t, ' + params
-            return f'extern {ret}({name})({params});\n'
+            return f'_Static_assert(sizeof(&{name}), "declared"); extern {ret}({name})({params});\n'
     return None
 
 

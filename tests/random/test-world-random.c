@@ -312,7 +312,8 @@ static void count(struct counts *n, const struct step *step)
 	if (step->kind != STEP_COLL)
 		return;
 	n->calls[step->word]++;
-	n->beside += step->is_beside;
+	/* With the team of all a PE is in both calls for sure, and makes one in a second thread. */
+	n->beside += step->is_beside && (!step[0].team || !step[-1].team);
 	n->in_place += coll_in_place(step);
 	if (coll_computes(step->word)) {
 		n->types[step->mask]++;

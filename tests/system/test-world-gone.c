@@ -30,18 +30,38 @@ static void wait_for_status(const struct shmd_world *world, enum shmd_world_stat
 	}
 }
 
+/* Collectives name the PE, also one that is forgiven; `rest` is a team without it, of which PE 3 does not call. */
+static void assert_no_collectives(struct shmd_world *world, struct shmd_team *all, struct shmd_team *rest, uint64_t *words)
+{
+	if (shmd_my_pe(world) == 0)
+		ASSERT_ERR(shmd_fcollect(rest, words + 1, words, 8), EHOSTDOWN);
+	ASSERT_ERR(shmd_fcollect(all, words + 1, words, 8), EHOSTDOWN);
+	ASSERT(strstr(shmd_error_text(), "PE 1"));
+	ASSERT_OK(shmd_world_forgive(world));
+	ASSERT_ERR(shmd_fcollect(all, words + 1, words, 8), EHOSTDOWN);
+	ASSERT(strstr(shmd_error_text(), "PE 1"));
+	if (shmd_my_pe(world) != 0)
+		return;
+	/* It failed before, so it fails again, and nothing was aborted. */
+	ASSERT_ERR(shmd_fcollect(rest, words + 1, words, 8), EHOSTDOWN);
+	ASSERT(strstr(shmd_error_text(), "a PE had ended"));
+}
+
 /* PE 1 is killed while the others sync for ever. */
 static int syncs_until_one_ends(const struct world_lab *lab, int pe, void *arg)
 {
 	struct shmd_world *world = world_lab_open_started(lab, pe);
 	struct shmd_world_info info;
 	struct shmd_pe_info of_one;
-	struct shmd_team *team;
+	struct shmd_team *team, *rest;
+	uint64_t *words;
 	void *memory;
 	int r = 0;
 
 	(void)arg;
 	world_lab_must(shmd_team_split_strided(shmd_team_world(world), 0, 1, lab->n, &team), "split");
+	world_lab_must(shmd_team_split_strided(team, 0, 3, 2, &rest), "split");
+	world_lab_must(shmd_calloc(world, 8, 8, 0, (void **)&words), "calloc");
 	for (int i = 0; !r; i++) {
 		if (pe == 1 && i == 100)
 			raise(SIGKILL);
@@ -60,7 +80,7 @@ static int syncs_until_one_ends(const struct world_lab *lab, int pe, void *arg)
 		ASSERT(strstr(shmd_error_text(), "PE 1"));
 		return 0;
 	}
-	ASSERT_OK(shmd_world_forgive(world));
+	assert_no_collectives(world, team, rest, words);
 	/* Its teams have no syncs any more, and end at once. */
 	ASSERT_ERR(shmd_sync_all(world), EHOSTDOWN);
 	ASSERT(strstr(shmd_error_text(), "PE 1"));

@@ -73,15 +73,15 @@ static uint64_t room_for_teams(void)
 	return N_BUILTIN;
 }
 
-/* All PEs of the set have room for one more: then they are a team of their own for a moment. */
-static bool all_have_room(struct shmd_team *team)
+/* All PEs of the set have room, and memory, for one more: then they are a team of their own for a moment. */
+static bool all_have_room(struct shmd_team *team, bool has_memory)
 {
 	uint64_t room = (room_for_teams() - N_BUILTIN) / 2;
 	struct shmd_team *those = NULL;
 	bool all;
 
 	pthread_mutex_lock(&lock);
-	all = n_kept < room;
+	all = has_memory && n_kept < room;
 	pthread_mutex_unlock(&lock);
 	/* Without an id for them there is no room; all PEs get the same answer. */
 	if (shmd_team_split_color(team, all ? 0 : -1, 0, &those) || !those)
@@ -93,10 +93,12 @@ static bool all_have_room(struct shmd_team *team)
 
 static bool keep(struct osh_set set, struct shmd_team *team)
 {
-	struct kept_set *one = all_have_room(team) ? calloc(1, sizeof(*one)) : NULL;
+	struct kept_set *one = calloc(1, sizeof(*one));
 
-	if (!one)
+	if (!all_have_room(team, one)) {
+		free(one);
 		return false;
+	}
 	one->set = set;
 	one->team = team;
 	pthread_mutex_lock(&lock);

@@ -2,12 +2,11 @@
 #include <errno.h>
 
 #include "libclient/runtime/coll/coll-check.h"
-#include "libclient/runtime/world/exchange.h"
 
 int coll_fail(const struct shmd_team *team, int status, const char *what)
 {
 	if (status == SHMD_DEV_INVALID)
 		return shmd_error_set(-EINVAL, "%s: memory outside the symmetric heap, a PE that is not in the team of %u, strides below the size of an "
 				      "element, or an operation that the type does not have", what, team->dev.n_pes);
-	return world_status_error(team->world, status, what, -1);
+	return team_status_error(team, status, what);
 }

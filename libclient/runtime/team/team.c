@@ -297,13 +297,16 @@ static int forgiven_member(const struct shmd_team *team)
 	return -1;
 }
 
+int team_status_error(const struct shmd_team *team, int status, const char *call)
+{
+	return world_status_error(team->world, status, call, status == SHMD_DEV_PE_GONE ? forgiven_member(team) : -1);
+}
+
 int team_sync(struct shmd_team *team, const char *call)
 {
 	int status = shmd_dev_team_sync(&team->world->ctx->dev, &team->dev);
 
-	if (status == SHMD_DEV_TIMEOUT)
-		return team_blame_missing(team, call);
-	return world_status_error(team->world, status, call, status == SHMD_DEV_PE_GONE ? forgiven_member(team) : -1);
+	return status == SHMD_DEV_TIMEOUT ? team_blame_missing(team, call) : team_status_error(team, status, call);
 }
 
 int team_finish_sync(struct shmd_team *team, const char *call)

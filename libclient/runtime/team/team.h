@@ -35,6 +35,8 @@ int team_check(const struct shmd_team *team);
  */
 int team_sync(struct shmd_team *team, const char *call);
 int team_barrier(struct shmd_team *team, const char *call);
+/* world_status_error() of a call of the whole team: names the member that has ended. */
+int team_status_error(const struct shmd_team *team, int status, const char *call);
 /*
  * A sync that failed here may have completed for the others. Before anything is passed with the next one it is waited for again, or the
  * members would be one sync apart.

@@ -16,6 +16,13 @@
 #include "libclient/runtime/world/world-heap.h"
 #include "libclient/runtime/world/world.h"
 
+/* Nobody has ended whom the program has not forgiven. */
+static int error_of_forgiven(const struct shmd_world *world, const char *what)
+{
+	return shmd_error_set(-EHOSTDOWN, __atomic_load_n(&world->dev->ended, __ATOMIC_ACQUIRE) ? "%s: the world was aborted" :
+			      "%s: a PE had ended when this or an earlier call failed, and was forgiven", what);
+}
+
 static int error_of(const struct shmd_ctx *ctx, int status, const char *what, int pe)
 {
 	const struct shmd_world *world = ctx->world;
@@ -33,7 +40,7 @@ static int error_of(const struct shmd_ctx *ctx, int status, const char *what, in
 	case SHMD_DEV_PE_GONE:
 		if (pe >= 0)
 			return shmd_error_set(-EHOSTDOWN, "%s: %s has ended", what, text);
-		return world_blame(world, shmd_error_set(-EHOSTDOWN, "%s: the world was aborted", what));
+		return world_blame(world, error_of_forgiven(world, what));
 	case SHMD_DEV_HEALTH:
 		return shmd_error_set(-ECONNRESET, "%s, %s: the session with shmemd has ended, or the NIC is down", what, text);
 	case SHMD_DEV_NO_PATH:
