@@ -191,8 +191,8 @@ SHMD_PIN_OFFSET(struct shmd_dev_ctx, bounce_lock, 128);
  * They only grow, so syncs may follow one another without anything between them. From the flag SHMD_DEV_COLL_FLAG on they are those of
  * collectives.
  *
- * The second half is for collectives: SHMD_DEV_COLL_SENDERS pairs of slots, each a cache line: the number of an exchange, and up to
- * SHMD_DEV_COLL_SLOT_DATA bytes of data (<shmd/dev/coll.h>). A pair belongs to one sender, who uses its slots in turn.
+ * The second half is for collectives: slots, two for each of SHMD_DEV_COLL_SENDERS senders or more where there are fewer senders, each a
+ * cache line: the number of an exchange, and up to SHMD_DEV_COLL_SLOT_DATA bytes of data (<shmd/dev/coll.h>). A sender uses its own in turn.
  */
 #define SHMD_DEV_SYNC_FLAG_BYTES 64u
 #define SHMD_DEV_TEAM_SCRATCH_BYTES 4096u

@@ -398,3 +398,33 @@ TEST(the_plan_follows_size_members_and_paths)
 		ASSERT_EQ(shmd_dev_coll_plan(&team, 1), team.n_pes <= 4 ? SHMD_DEV_COLL_SLOTS : SHMD_DEV_COLL_ROUNDS);
 	}
 }
+
+/* One thread plays both PEs: the root does not wait for whoever has not called yet, until all slots hold what was not read. */
+TEST(a_root_broadcasts_ahead_of_those_who_read)
+{
+	const uint32_t members[] = {0, 1}, n_ahead = SHMD_DEV_COLL_SENDERS - 1;
+	struct pe_lab *lab = pe_lab_new(2);
+	struct shmd_dev_team teams[2];
+
+	for (uint32_t pe = 0; pe < 2; pe++) {
+		pe_lab_team(lab, 1, members, 2, pe, &teams[pe]);
+		teams[pe].flags = SHMD_TEAM_MAPPED;
+		lab->pes[pe].ctx.timeout_nsec = 20000000;
+	}
+	for (uint64_t round = 0; round < 3; round++) {
+		uint64_t *mine = (uint64_t *)pe_lab_memory(lab, 0), *theirs = (uint64_t *)pe_lab_memory(lab, 1);
+
+		for (uint64_t i = 0; i < n_ahead; i++) {
+			*mine = round * 100 + i;
+			ASSERT_EQ(shmd_dev_broadcast(&lab->pes[0].ctx, &teams[0], mine + 1, mine, 8, 0), SHMD_DEV_OK);
+		}
+		for (uint64_t i = 0; i < n_ahead; i++) {
+			ASSERT_EQ(shmd_dev_broadcast(&lab->pes[1].ctx, &teams[1], theirs + 1, theirs, 8, 0), SHMD_DEV_OK);
+			ASSERT_EQ(theirs[1], round * 100 + i);
+		}
+	}
+	for (uint64_t i = 0; i < n_ahead; i++)
+		ASSERT_EQ(shmd_dev_broadcast(&lab->pes[0].ctx, &teams[0], pe_lab_memory(lab, 0) + 8, pe_lab_memory(lab, 0), 8, 0), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_broadcast(&lab->pes[0].ctx, &teams[0], pe_lab_memory(lab, 0) + 8, pe_lab_memory(lab, 0), 8, 0), SHMD_DEV_TIMEOUT);
+	pe_lab_free(lab);
+}

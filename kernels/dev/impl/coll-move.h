@@ -79,7 +79,7 @@ SHMDI_FN int shmdi_coll_blocks_to_all(struct shmdi_coll *c, uint64_t stride, uin
 /* The root has failed, and its program may change source: who comes now does not find the number, but the one that was there before. */
 SHMDI_SLOW void shmdi_broadcast_revoke_one(const struct shmdi_coll *c)
 {
-	uint64_t before = c->number > 2 ? c->number - 2 : 0;
+	uint64_t before = c->number > c->depth ? c->number - c->depth : 0;
 	struct shmdi_pe_at at;
 	uint32_t i;
 

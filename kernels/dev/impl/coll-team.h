@@ -7,8 +7,8 @@
  * waits for those whose data it needs. Three rules let calls follow each other without a barrier:
  *	- a PE tells every number to every member, also where nobody waits for it
  *	- it tells a number when it has read what others told with earlier numbers
- *	- the two slots of a sender are used in turn; before it writes data into one it waits for the number before, which says that the
- *	  reader is through with the data before that
+ *	- the slots of a sender are used in turn, the more the fewer members there are; before it writes data into one it waits for the number
+ *	  behind that of the data there, which says that the reader is through with it. So who broadcasts goes ahead of those who read
  * A number alone needs no room: numbers only grow, and data stays.
  *
  * Teams of many PEs, or of PEs behind queues, use the rounds of a sync instead, whose messages carry nothing (SHMD_DEV_COLL_ROUNDS). They
@@ -42,6 +42,7 @@ struct shmdi_coll {
 	struct shmdi_coll_side dest, source;
 	uint64_t number; /* of the newest exchange */
 	uint32_t n, me;
+	uint32_t depth; /* slots of each sender, a power of two */
 	int by_queue; /* some members may be */
 	int is_flat;
 };
@@ -58,6 +59,16 @@ SHMDI_FN enum shmd_dev_coll_plan shmd_dev_coll_plan(const struct shmd_dev_team *
 	if (!shmdi_coll_is_flat(SHMDI_FIXED(team->flags), SHMDI_FIXED(team->n_pes)))
 		return SHMD_DEV_COLL_ROUNDS;
 	return bytes <= SHMD_DEV_COLL_SLOT_DATA ? SHMD_DEV_COLL_SLOTS : SHMD_DEV_COLL_FLAT;
+}
+
+/* All slots have a sender: those of 2 members have 16 each, those of 16 have 2. */
+SHMDI_FN uint32_t shmdi_coll_depth(uint32_t n)
+{
+	uint32_t depth = SHMD_DEV_COLL_SENDERS;
+
+	while (depth > 2 && n * depth > 2 * SHMD_DEV_COLL_SENDERS)
+		depth /= 2;
+	return depth;
 }
 
 /* ---- begin and end ---------------------------------------------------------------------------------------------------------- */
@@ -85,6 +96,7 @@ SHMDI_FN int shmdi_coll_begin(struct shmdi_coll *c, struct shmd_dev_ctx *ctx, st
 	c->mode.flags &= (uint8_t)~SHMD_DEV_NO_DOORBELL;
 	c->n = SHMDI_FIXED(team->n_pes);
 	c->me = SHMDI_FIXED(team->my_pe);
+	c->depth = shmdi_coll_depth(c->n);
 	c->by_queue = !(SHMDI_FIXED(team->flags) & SHMD_TEAM_MAPPED);
 	c->is_flat = shmdi_coll_is_flat(SHMDI_FIXED(team->flags), c->n);
 	c->number = team->n_exchanges;
@@ -183,7 +195,8 @@ SHMDI_FN int shmdi_coll_all_live(const struct shmdi_coll *c)
 /* In the scratch of the team: the slot of a sender for the exchange `number`. */
 SHMDI_FN uint64_t shmdi_coll_slot(const struct shmdi_coll *c, uint32_t sender, uint64_t number)
 {
-	return SHMDI_FIXED(c->team->scratch_offset) + SHMD_DEV_COLL_OFFSET + (sender * 2 + (number & 1)) * SHMD_DEV_COLL_SLOT_BYTES;
+	return SHMDI_FIXED(c->team->scratch_offset) + SHMD_DEV_COLL_OFFSET +
+	       (sender * c->depth + (number & (c->depth - 1))) * SHMD_DEV_COLL_SLOT_BYTES;
 }
 
 /* In this PE's own scratch: the number; data follows. */
@@ -256,8 +269,10 @@ SHMDI_FN int shmdi_coll_tell_at(const struct shmdi_coll *c, uint32_t i, uint32_t
 /* The number of this exchange, and data, to member i. */
 SHMDI_FN int shmdi_coll_tell(const struct shmdi_coll *c, uint32_t i, const struct shmdi_coll_note *note)
 {
-	int rc = note->word || note->bytes ? shmdi_coll_await(c, i, c->number - 1) : (int)SHMD_DEV_OK;
+	int rc = SHMD_DEV_OK;
 
+	if ((note->word || note->bytes) && c->number >= c->depth)
+		rc = shmdi_coll_await(c, i, c->number - c->depth + 1);
 	return SHMDI_UNLIKELY(rc) ? rc : shmdi_coll_tell_at(c, i, c->me, note);
 }
 
