@@ -13,7 +13,7 @@ declare -A few=(
     [cray]='sma1/shmem_type_put sma1/shmem_lock_set_clear sma2/all_sum_alltypes'
     [isx]='weak' [prk]='stencil transpose')
 status=0
-for suite in sos shmemvv uh cray isx prk bale; do
+for suite in sos shmemvv uh cray mellanox shmem4py isx prk bale osu; do
     [ -d "$folder/$suite" ] || continue
     echo "--- $suite"
     if [ "${2:-}" != --full ]; then
