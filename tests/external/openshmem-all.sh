@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The suites of OpenSHMEM whose sources lie in FOLDER, each under the name of its script: openshmem-all.sh FOLDER [--full]
-# Without --full, a few programs of each, with two PEs; with it, all, and also with more PEs, over queues and under Hydra.
+# Without --full, a few programs of each but shmem4py and bale, which have builds of their own, with two PEs; with it, all, and also with more PEs, over queues and under Hydra.
 # tools/test runs it if SHMEMD_OPENSHMEM_SUITES names the folder.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -11,7 +11,7 @@ declare -A few=(
     [shmemvv]='c_shmem_put c_shmem_reduce c_shmem_team_split_2d c11_shmem_atomic_add c11_shmem_wait_until'
     [uh]='test_shmem_atomics test_shmem_put_globals test_shmem_global_exit'
     [cray]='sma1/shmem_type_put sma1/shmem_lock_set_clear sma2/all_sum_alltypes'
-    [isx]='weak' [prk]='stencil transpose')
+    [isx]='weak' [prk]='stencil transpose' [osu]='barrier/collective put/heap' [mellanox]='lock sync')
 status=0
 for suite in sos shmemvv uh cray mellanox shmem4py isx prk bale osu; do
     [ -d "$folder/$suite" ] || continue
