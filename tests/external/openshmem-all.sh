@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The suites of OpenSHMEM whose sources lie in FOLDER, each under the name of its script: openshmem-all.sh FOLDER [--full]
-# Without --full, a few programs of each but shmem4py and bale, which have builds of their own, with two PEs; with it, all, and also with more PEs, over queues and under Hydra.
+# Without --full, a few programs of each with two PEs, but none of shmem4py and bale, whose builds take long; with it, all, and also with
+# more PEs, over queues and under Hydra.
 # tools/test runs it if SHMEMD_OPENSHMEM_SUITES names the folder.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

@@ -74,7 +74,7 @@ MUTANTS = [
     ('id-of-a-team-keeps-its-scratch', RUNTIME + 'team/team.c',
      'memset(world_heap_at(&world->pes[world->rank], team->dev.scratch_offset), 0, SHMD_DEV_TEAM_SCRATCH_BYTES);', '', 'mapped'),
     ('context-numbers-pes-as-the-world', RUNTIME + 'world/ctx.c', 'team == world->builtin[WORLD_TEAM_ALL] ? 0 : (uintptr_t)&team->dev;', '0;', 'mapped'),
-    ('collectives-use-one-slot-of-a-sender', COLL + 'team.h', '(sender * 2 + (number & 1))', '(sender * 2)', 'mapped'),
+    ('collectives-use-one-slot-of-a-sender', COLL + 'team.h', '(sender * c->depth + (number & (c->depth - 1)))', '(sender * c->depth)', 'mapped'),
     ('alltoalls-reads-by-the-strides-of-dest', COLL + 'move.h', 'from + k * stride->source_stride_bytes', 'from + k * stride->dest_stride_bytes', 'mapped'),
     ('broadcast-does-not-wait-for-its-readers', COLL + 'move.h', 'if (!rc && !is_small)\n\t\trc = shmdi_coll_await_all(c);', '', 'mapped rc'),
     ('reduce-scatter-in-place-writes-at-once', COLL + 'reduce.h', 'm->to = c->me * share;', 'm->to = 0;', 'mapped'),
