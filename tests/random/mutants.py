@@ -81,7 +81,7 @@ MUTANTS = [
     ('two-collectives-share-the-memory-of-a-context', COLL + 'range.h', 'rc = shmdi_bounce_take(c->ctx, c->mode.timeout_nsec);', 'rc = SHMD_DEV_OK;',
      'rc slow_rc'),
     ('collectives-write-into-slots-that-are-not-read', COLL + 'team.h',
-     'int rc = note->word || note->bytes ? shmdi_coll_await(c, i, c->number - 1) : (int)SHMD_DEV_OK;', 'int rc = SHMD_DEV_OK;', 'mapped'),
+     'rc = shmdi_coll_await(c, i, c->number - c->depth + 1);', ';', 'mapped'),
     ('reductions-begin-before-all-have-called', COLL + 'range.h', 'int rc = shmdi_coll_meet(c);\n\n\tif (!rc)\n\t\trc = shmdi_math_range',
      'int rc = SHMD_DEV_OK;\n\n\tif (!rc)\n\t\trc = shmdi_math_range', 'mapped'),
     ('small-reduction-in-place-while-source-is-read', COLL + 'reduce.h', '\tif (!rc && c->by_queue)\n\t\trc = shmdi_coll_settle_one(c);\n', '', 'slow_rc'),
