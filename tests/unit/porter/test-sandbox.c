@@ -25,6 +25,7 @@
 
 #include "daemon/porter/zygote.h"
 #include "proto/base/sandbox.h"
+#include "proto/base/thread.h"
 #include "tests/lib/test.h"
 
 #define SECRET UINT64_C(0x5ec7e75ec7e7)
@@ -276,6 +277,24 @@ static int try_thread(void)
 	return r ? r : pthread_join(thread, NULL);
 }
 
+static void *look_at_name(void *arg)
+{
+	pthread_getname_np(pthread_self(), arg, 16);
+	return arg;
+}
+
+static int try_thread_name(void)
+{
+	pthread_t thread;
+	char name[16] = "";
+	int r = thread_start(&thread, 0, "named", look_at_name, name);
+
+	if (r < 0)
+		return -r;
+	pthread_join(thread, NULL);
+	return strcmp(name, "named") == 0 ? 0 : EIO;
+}
+
 static int try_own_signal(void)
 {
 	return kill(getpid(), 0) < 0 ? errno : 0;
@@ -311,6 +330,7 @@ static const struct attempt {
 	{.what = "its own memory", .run = try_own_memory, .is_needed = true},
 	{.what = "its own folder of /proc", .run = try_own_folder, .is_needed = true},
 	{.what = "a thread", .run = try_thread, .is_needed = true},
+	{.what = "the name of a thread", .run = try_thread_name, .is_needed = true},
 	{.what = "a signal to itself", .run = try_own_signal, .is_needed = true},
 	{.what = "execve", .run = try_program},
 };
