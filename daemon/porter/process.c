@@ -238,7 +238,7 @@ static void have_circles_found(void)
 {
 	int pair[2];
 
-	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) < 0)
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return;
 	safe_close(pair[0]);
 	safe_close(pair[1]);

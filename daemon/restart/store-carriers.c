@@ -425,9 +425,22 @@ static bool is_other_open(const struct carriers *carriers, const struct carrier 
 	return false;
 }
 
+/* The manager will never have it. */
+static bool is_lost(const struct carrier *carrier)
+{
+	char name[FDSTORE_NAME_BYTES];
+	bool is_lost = false;
+
+	for (unsigned int i = 0; i < CARRIERS_NAMES; i++) {
+		name_queue(&carrier->queues[i], name);
+		is_lost |= fdstore_has_lost(name);
+	}
+	return is_lost;
+}
+
 static void settle_carrier(struct carriers *carriers, struct carrier *carrier, bool keep_spare)
 {
-	bool is_spare = is_needless(carrier) && keep_spare && !is_other_open(carriers, carrier);
+	bool is_spare = is_needless(carrier) && keep_spare && !is_other_open(carriers, carrier) && !is_lost(carrier);
 
 	if (is_needless(carrier) && !is_spare) {
 		let_go(carriers, carrier);
@@ -454,7 +467,7 @@ void carriers_settle(struct carriers *carriers, bool keep_spare)
 		list_add_tail(&carriers->dirty, &queue->dirty);
 		settle_carrier(carriers, queue->carrier, keep_spare);
 	}
-	if (carriers->spare && (!keep_spare || is_other_open(carriers, carriers->spare)))
+	if (carriers->spare && (!keep_spare || is_other_open(carriers, carriers->spare) || is_lost(carriers->spare)))
 		let_go(carriers, carriers->spare);
 }
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/base/thread.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,32 +17,44 @@
 #define TURN_NSEC 100000u /* the least that the kernel takes */
 #define NAME_BYTES 16 /* with its end, as the kernel keeps it */
 
-static void set_name(pthread_t thread, const char *name)
-{
-	char cut[NAME_BYTES];
+struct birth {
+	void *(*fn)(void *arg);
+	void *arg;
+	char name[NAME_BYTES]; /* or "": its maker's */
+};
 
-	snprintf(cut, sizeof(cut), "%.*s", NAME_BYTES - 1, name);
-	pthread_setname_np(thread, cut);
+/* It names itself: that of another thread is a file, which a process in a sandbox does not write. */
+static void *run(void *arg)
+{
+	struct birth birth = *(struct birth *)arg;
+
+	free(arg);
+	if (birth.name[0])
+		pthread_setname_np(pthread_self(), birth.name);
+	return birth.fn(birth.arg);
 }
 
 int thread_start(pthread_t *ret_thread, size_t stack_bytes, const char *name, void *(*fn)(void *arg), void *arg)
 {
+	_cleanup_free_ struct birth *birth = malloc(sizeof(*birth));
 	sigset_t all, before;
 	pthread_attr_t attr;
-	int err = pthread_attr_init(&attr);
+	int err = birth ? pthread_attr_init(&attr) : ENOMEM;
 
 	if (err)
 		return -err;
+	*birth = (struct birth){.fn = fn, .arg = arg};
+	snprintf(birth->name, sizeof(birth->name), "%.*s", NAME_BYTES - 1, name ? name : "");
 	if (stack_bytes)
 		pthread_attr_setstacksize(&attr, stack_bytes);
 	/* It inherits the mask. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(ret_thread, &attr, fn, arg);
+	err = pthread_create(ret_thread, &attr, run, birth);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
-	if (!err && name)
-		set_name(*ret_thread, name);
+	if (!err)
+		take_ptr(birth);
 	return -err;
 }
 

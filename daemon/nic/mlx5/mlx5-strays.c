@@ -93,9 +93,9 @@ void mlx5_present_unname(struct mlx5_present *present)
 struct strays {
 	struct mlx5_present *present;
 	const struct mlx5_strays_attr *attr;
-	struct mapper *mapper; /* reference; NULL: not needed yet, or none can be started */
+	struct mapper *mapper; /* reference; NULL: not needed yet, or none */
 	uint64_t ctx; /* in that mapper */
-	bool has_none; /* none can be started */
+	bool has_none; /* none can be started, or takes the context */
 };
 
 static int enter_mapper(struct strays *strays)
@@ -115,6 +115,8 @@ static int enter_mapper(struct strays *strays)
 		strays->ctx = answer.id;
 	else
 		mapper_put(take_ptr(strays->mapper));
+	/* The next one may do better than one that has died; this one has no memory or no descriptor for the context. */
+	strays->has_none = r < 0 && r != -EPIPE;
 	return r;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A thread blocks all signals and has the requested stack and name; its maker keeps its own mask. Others see whether it can be woken. */
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
@@ -15,7 +14,6 @@
 #define STACK_BYTES ((size_t)1 << 20)
 
 struct seen {
-	sem_t named;
 	sigset_t mask;
 	size_t stack_bytes;
 	char name[16];
@@ -30,9 +28,6 @@ static void *look(void *arg)
 	ASSERT_EQ(pthread_getattr_np(pthread_self(), &attr), 0);
 	ASSERT_EQ(pthread_attr_getstacksize(&attr, &seen->stack_bytes), 0);
 	pthread_attr_destroy(&attr);
-	/* It may run before it has a name. */
-	while (sem_wait(&seen->named) != 0)
-		;
 	ASSERT_EQ(pthread_getname_np(pthread_self(), seen->name, sizeof(seen->name)), 0);
 	return arg;
 }
@@ -43,12 +38,9 @@ static void start(struct seen *seen, size_t stack_bytes, const char *name)
 	void *result;
 
 	memset(seen, 0, sizeof(*seen));
-	ASSERT_OK(sem_init(&seen->named, 0, 0));
 	ASSERT_OK(thread_start(&thread, stack_bytes, name, look, seen));
-	sem_post(&seen->named);
 	ASSERT_EQ(pthread_join(thread, &result), 0);
 	ASSERT(result == seen);
-	sem_destroy(&seen->named);
 }
 
 TEST(no_signal_reaches_it_and_its_maker_keeps_its_own)

@@ -398,6 +398,7 @@ struct taken_over {
 	uint32_t handle; /* of all answers */
 	unsigned int n_destroyed; /* regions */
 	unsigned int n_deaths; /* at so many more of them it dies */
+	unsigned int n_refused; /* contexts, for which it has no memory */
 };
 
 /* All that it is asked for it has done, and everything has the same number, mostly 0. */
@@ -418,6 +419,8 @@ static void *answer_nothing(void *arg)
 			mapper->n_deaths--;
 			break;
 		}
+		answer.result = request.op == MAPPER_CTX_ADD && mapper->n_refused > 0 ? -ENOMEM : 0;
+		mapper->n_refused -= answer.result < 0;
 		answer.handle = __atomic_load_n(&mapper->handle, __ATOMIC_RELAXED);
 		mapper_send(mapper->sock, &answer, mapper_answer_bytes(&request),
 			    request.op == mapper->sends_with ? &one : NULL);
@@ -589,11 +592,11 @@ TEST(region_that_its_client_has_made_is_unpinned_by_a_mapper)
 	ASSERT_EQ(w.mapper.n_destroyed, 1u);
 }
 
-/* Also if mappers die meanwhile: the daemon does not do it itself. */
-static void import_with_a_stray(unsigned int n_deaths)
+/* Also if mappers die meanwhile: the daemon does not do it itself, unless a mapper has no memory for the context. */
+static void import_with_a_stray(unsigned int n_deaths, unsigned int n_refused)
 {
 	struct nic_import_attr attr = {.ctx = {.session_id = 2, .uid = ALICE, .health_fd = -1}};
-	struct taken_over mapper = {.sock = -1, .n_deaths = n_deaths};
+	struct taken_over mapper = {.sock = -1, .n_deaths = n_deaths, .n_refused = n_refused};
 	struct nic_imported imported;
 	struct client alice;
 	uint32_t stray;
@@ -616,8 +619,8 @@ static void import_with_a_stray(unsigned int n_deaths)
 	ASSERT_OK(nic->ops->ctx_import(nic, &attr, &imported));
 	join(&mapper);
 	/* It says so, and has not done it: nobody else has. */
-	ASSERT_EQ(mapper.n_destroyed, 1 + n_deaths);
-	ASSERT_OK(mlx5_handle_destroy(attr.fds.fds[0], MLX5_OBJECT_MR, stray));
+	ASSERT_EQ(mapper.n_destroyed, n_refused ? 0 : 1 + n_deaths);
+	ASSERT_EQ(mlx5_handle_destroy(attr.fds.fds[0], MLX5_OBJECT_MR, stray) == 0, !n_refused);
 	ASSERT(!nic->ops->mr_dereg(imported.mrs[0]));
 	ASSERT(!nic->ops->ctx_close(imported.ctx));
 	join(&mapper);
@@ -633,7 +636,13 @@ static void import_with_a_stray(unsigned int n_deaths)
 
 TEST(regions_that_no_record_names_are_unpinned_by_a_mapper)
 {
-	import_with_a_stray(0);
-	import_with_a_stray(1);
-	import_with_a_stray(2);
+	import_with_a_stray(0, 0);
+	import_with_a_stray(1, 0);
+	import_with_a_stray(2, 0);
+}
+
+/* Its key would stay with nobody who ends it. */
+TEST(region_that_no_record_names_ends_when_a_mapper_has_no_memory)
+{
+	import_with_a_stray(0, 1);
 }

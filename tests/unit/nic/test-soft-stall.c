@@ -177,7 +177,7 @@ TEST(a_nic_has_one_executor_for_each_user_and_no_more_when_all_have_gone)
 	ASSERT_EQ(count_executors(), 0u);
 	for (unsigned int i = 0; i < 6; i++)
 		client_open_for(&clients[i], rig.nic[0], i, ALICE + i / 2, 1);
-	ASSERT_EQ(count_executors(), 3u);
+	expect_executors(3);
 	for (unsigned int i = 0; i < 6; i++)
 		client_close(&clients[i]);
 	expect_executors(least);

@@ -25,10 +25,13 @@
 
 #include "daemon/porter/zygote.h"
 #include "proto/base/sandbox.h"
+#include "proto/base/thread.h"
 #include "tests/lib/test.h"
 
 #define SECRET UINT64_C(0x5ec7e75ec7e7)
 #define CALL_PIDFD_GETFD 438 /* Linux 5.6; the same number on all machines */
+#define CALL_IO_URING_ENTER 426
+#define CALL_IO_URING_REGISTER 427
 
 /* Shared with all processes that are forked from here. */
 static struct target {
@@ -188,6 +191,49 @@ static int try_fork(void)
 	return 0;
 }
 
+/* Without a connection. That the socket is of another type says that the kernel has found it. */
+static int try_datagram(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int ends[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends) < 0)
+		return errno;
+	memcpy(address.sun_path, target->socket, sizeof(target->socket));
+	r = sendto(ends[0], "", 1, MSG_NOSIGNAL, (const struct sockaddr *)&address, sizeof(address)) < 0 ? errno : 0;
+	close(ends[0]);
+	close(ends[1]);
+	return r == EPROTOTYPE ? 0 : r;
+}
+
+/* A ring of a client's, which older kernels pass on. Any other error says that the kernel looked at the descriptor. */
+static int try_ring(void)
+{
+	if (syscall(CALL_IO_URING_ENTER, -1, 0, 0, 0, NULL, 0) < 0 && errno == EPERM)
+		return EPERM;
+	return syscall(CALL_IO_URING_REGISTER, -1, 0, NULL, 0) < 0 && errno == EPERM ? EPERM : 0;
+}
+
+static int try_mode(void)
+{
+	return chmod(target->file, 0666) < 0 ? errno : 0;
+}
+
+static int try_owner_of_file(void)
+{
+	return chown(target->file, (uid_t)-1, getegid()) < 0 ? errno : 0;
+}
+
+static int try_times(void)
+{
+	return utimensat(AT_FDCWD, target->file, NULL, 0) < 0 ? errno : 0;
+}
+
+static int try_truncate(void)
+{
+	return truncate(target->file, 0) < 0 ? errno : 0;
+}
+
 /* Last: it does not come back when it works. */
 static int try_program(void)
 {
@@ -231,6 +277,24 @@ static int try_thread(void)
 	return r ? r : pthread_join(thread, NULL);
 }
 
+static void *look_at_name(void *arg)
+{
+	pthread_getname_np(pthread_self(), arg, 16);
+	return arg;
+}
+
+static int try_thread_name(void)
+{
+	pthread_t thread;
+	char name[16] = "";
+	int r = thread_start(&thread, 0, "named", look_at_name, name);
+
+	if (r < 0)
+		return -r;
+	pthread_join(thread, NULL);
+	return strcmp(name, "named") == 0 ? 0 : EIO;
+}
+
 static int try_own_signal(void)
 {
 	return kill(getpid(), 0) < 0 ? errno : 0;
@@ -241,14 +305,14 @@ static const struct attempt {
 	int (*run)(void);
 	bool is_needed;
 	bool needs_landlock; /* the filter lets it pass */
-	bool is_tracing;
+	bool is_bound; /* perhaps by the machine itself */
 } attempts[] = {
-	{.what = "ptrace", .run = try_trace, .is_tracing = true},
-	{.what = "process_vm_readv", .run = try_read, .is_tracing = true},
-	{.what = "process_vm_writev", .run = try_write, .is_tracing = true},
-	{.what = "/proc/PID/mem", .run = try_memory_file, .needs_landlock = true, .is_tracing = true},
-	{.what = "/proc/PID/fd", .run = try_descriptor_file, .needs_landlock = true, .is_tracing = true},
-	{.what = "pidfd_getfd", .run = try_descriptor, .is_tracing = true},
+	{.what = "ptrace", .run = try_trace, .is_bound = true},
+	{.what = "process_vm_readv", .run = try_read, .is_bound = true},
+	{.what = "process_vm_writev", .run = try_write, .is_bound = true},
+	{.what = "/proc/PID/mem", .run = try_memory_file, .needs_landlock = true, .is_bound = true},
+	{.what = "/proc/PID/fd", .run = try_descriptor_file, .needs_landlock = true, .is_bound = true},
+	{.what = "pidfd_getfd", .run = try_descriptor, .is_bound = true},
 	{.what = "a file", .run = try_file, .needs_landlock = true},
 	{.what = "kill", .run = try_signal},
 	{.what = "tgkill", .run = try_thread_signal},
@@ -256,10 +320,17 @@ static const struct attempt {
 	{.what = "ioctl with FIOSETOWN", .run = try_owner_by_ioctl},
 	{.what = "prlimit", .run = try_limits},
 	{.what = "connect", .run = try_connect},
+	{.what = "a datagram", .run = try_datagram},
+	{.what = "a ring", .run = try_ring, .is_bound = true},
+	{.what = "chmod", .run = try_mode},
+	{.what = "chown", .run = try_owner_of_file},
+	{.what = "utimensat", .run = try_times},
+	{.what = "truncate", .run = try_truncate},
 	{.what = "fork", .run = try_fork},
 	{.what = "its own memory", .run = try_own_memory, .is_needed = true},
 	{.what = "its own folder of /proc", .run = try_own_folder, .is_needed = true},
 	{.what = "a thread", .run = try_thread, .is_needed = true},
+	{.what = "the name of a thread", .run = try_thread_name, .is_needed = true},
 	{.what = "a signal to itself", .run = try_own_signal, .is_needed = true},
 	{.what = "execve", .run = try_program},
 };
@@ -372,9 +443,9 @@ static void expect_no_success(const struct report *report)
 		test_skip("this kernel or this build has neither filters nor Landlock");
 	for (size_t i = 0; i < N_ATTEMPTS; i++) {
 		int r = report->results[i];
-		bool is_bound = attempts[i].needs_landlock ? report->sandbox.has_landlock : report->sandbox.has_filter;
+		bool is_refused = attempts[i].needs_landlock ? report->sandbox.has_landlock : report->sandbox.has_filter;
 
-		if (attempts[i].is_needed ? r != 0 : is_bound && r != EPERM && r != EACCES)
+		if (attempts[i].is_needed ? r != 0 : is_refused && r != EPERM && r != EACCES)
 			test_fail(TEST_WHERE, "%s: %s", attempts[i].what, r ? strerror(r) : "works");
 	}
 }
@@ -424,7 +495,7 @@ TEST(trial_tells_what_there_is)
 	lab_end(&lab);
 }
 
-/* Otherwise the attempts would prove nothing. Tracing may be bound by the machine itself (kernel.yama.ptrace_scope). */
+/* Otherwise the attempts would prove nothing. Tracing (kernel.yama.ptrace_scope) and rings may be bound by the machine itself. */
 TEST(attempts_work_without_the_sandbox)
 {
 	struct report report;
@@ -438,7 +509,7 @@ TEST(attempts_work_without_the_sandbox)
 	for (size_t i = 0; i < N_ATTEMPTS - 1; i++) {
 		int r = report.results[i];
 
-		if (r != 0 && !(attempts[i].is_tracing && (r == EPERM || r == EACCES)))
+		if (r != 0 && !(attempts[i].is_bound && (r == EPERM || r == EACCES)))
 			test_fail(TEST_WHERE, "%s: %s", attempts[i].what, strerror(r));
 	}
 	lab_end(&lab);

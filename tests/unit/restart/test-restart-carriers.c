@@ -107,6 +107,29 @@ TEST(memory_that_is_removed_is_closed)
 	manager_deinit();
 }
 
+/* Else every session after it would be told that something of it was lost. */
+TEST(carrier_that_did_not_reach_the_manager_is_no_spare)
+{
+	struct manager_store *store;
+
+	skip_without_peeks();
+	manager_init();
+	ASSERT_OK(manager_store_new(ROOM, &store));
+	put_memories(store, 0, DIRECT);
+	manager_hear_all();
+	while (fdstore_flush())
+		ASSERT_OK(fdstore_drop("s9-m1"));
+	put_memory(store, DIRECT);
+	shutdown(manager.fd, SHUT_RDWR);
+	ASSERT(fdstore_flush());
+	ASSERT(fdstore_has_lost("s0-b"));
+	remove_memory(store, DIRECT);
+	manager_store_settle(store);
+	ASSERT(!fdstore_has_lost("s0-b"));
+	manager_store_free(store);
+	manager_deinit();
+}
+
 TEST(what_is_no_memory_is_the_managers_own)
 {
 	struct manager_store *store;
