@@ -184,6 +184,19 @@ static int flush_all(void)
 	return 99;
 }
 
+/* 9.1.6: while a thread of the caller waits for input with its stream locked. */
+static int exit_of_reader(void)
+{
+	pthread_t thread;
+
+	shmem_init();
+	CHECK(!pthread_create(&thread, NULL, read_for_ever, NULL));
+	printf("words of %d", shmem_my_pe());
+	shmem_barrier_all();
+	usleep(100000);
+	shmem_global_exit(8);
+}
+
 /* 9.1.6: several calls, of which one gives the status. */
 static int many_exits(void)
 {
@@ -275,7 +288,7 @@ int main(int argc, char **argv)
 	} ways[] = {{"twice", twice}, {"threads", way_threads}, {"info", info}, {"start-pes", old_start}, {"no-finalize", no_finalize},
 		    {"exit-handler", exit_handler}, {"failure", failure}, {"bad-pe", bad_pe}, {"negative-pe", negative_pe}, {"no-init", no_init},
 		    {"half-finalize", half_finalize}, {"after-finalize", after_finalize}, {"many-exits", many_exits}, {"flush-all", flush_all},
-		    {"exit-of-thread", way_exit_of_thread}, {"many-sets", many_sets}, {"no-ptrace", way_no_ptrace}};
+		    {"exit-of-thread", way_exit_of_thread}, {"exit-of-reader", exit_of_reader}, {"many-sets", many_sets}, {"no-ptrace", way_no_ptrace}};
 
 	for (size_t i = 0; argc == 2 && i < sizeof(ways) / sizeof(ways[0]); i++)
 		if (!strcmp(ways[i].name, argv[1]))

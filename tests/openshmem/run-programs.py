@@ -43,6 +43,7 @@ WAYS = [
     Way('flush-all', status=4, stdout=['[0] words of 0', '[1] words of 1', '[2] words of 2']),
     Way('many-exits', status=(11, 12, 13)),
     Way('exit-of-thread', status=6),
+    Way('exit-of-reader', status=8, stdout=['[0] words of 0', '[1] words of 1', '[2] words of 2']),
     Way('global-exit 0', stdout='[2] last words'),
     Way('global-exit 3', status=3, stdout='[2] last words'),
 ]

@@ -2,14 +2,37 @@
 /* The state of the library, and failures. */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "libclient/compat/openshmem/openshmem.h"
 
 #define LAUNCHER_MSEC 2000
+#define FLUSH_SEC 1
 
 struct osh osh;
+
+static void *flush(void *unused)
+{
+	(void)unused;
+	/* First: it may wait for ever for another stream. */
+	fflush(stdout);
+	fflush(NULL);
+	return NULL;
+}
+
+void osh_flush(void)
+{
+	struct timespec end;
+	pthread_t thread;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += FLUSH_SEC;
+	if (!pthread_create(&thread, NULL, flush, NULL))
+		(void)pthread_timedjoin_np(thread, NULL, &end);
+}
 
 void osh_fail(const char *name, int error)
 {
@@ -21,7 +44,7 @@ void osh_fail(const char *name, int error)
 	}
 	snprintf(text, sizeof(text), "%s: %s%s%s", name, shmd_error_text(),
 		 *osh.why_no_globals ? "; global data of the program is not symmetric: " : "", osh.why_no_globals);
-	fflush(NULL);
+	osh_flush();
 	/* The launcher learns of a PE that ended and ends this one, too, with the status of that PE; an abort might come before. */
 	if (error == -EHOSTDOWN)
 		poll(NULL, 0, LAUNCHER_MSEC);

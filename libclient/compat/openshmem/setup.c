@@ -168,9 +168,9 @@ OSH_WEAK(shmem_finalize, pshmem_finalize)
 
 void pshmem_global_exit(int status)
 {
-	fflush(NULL);
 	if (!osh.world)
 		exit(status);
+	osh_flush();
 	shmd_world_abort(osh.world, status & 0xff ? status & 0xff : SHMD_ABORT_SUCCESS, "shmem_global_exit()");
 }
 OSH_WEAK(shmem_global_exit, pshmem_global_exit)

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "libclient/runtime/bootstrap/last-words.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,16 +29,12 @@ void last_words(const char *format, ...)
 		return;
 }
 
-/* It outlives a call that gave up. */
-static sem_t flushed;
-
 static void *flush(void *unused)
 {
 	(void)unused;
 	/* First: a thread may wait for ever with another stream. */
 	fflush(stdout);
 	fflush(NULL);
-	sem_post(&flushed);
 	return NULL;
 }
 
@@ -51,9 +45,6 @@ void last_flush(void)
 
 	clock_gettime(CLOCK_REALTIME, &end);
 	end = nsec_to_timespec((uint64_t)end.tv_sec * NSEC_PER_SEC + (uint64_t)end.tv_nsec + FLUSH_NSEC);
-	if (sem_init(&flushed, 0, 0) || pthread_create(&thread, NULL, flush, NULL))
-		return;
-	pthread_detach(thread);
-	while (sem_timedwait(&flushed, &end) < 0 && errno == EINTR)
-		;
+	if (!pthread_create(&thread, NULL, flush, NULL))
+		(void)pthread_timedjoin_np(thread, NULL, &end);
 }
