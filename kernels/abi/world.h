@@ -19,7 +19,7 @@
 
 #include "types.h"
 
-#define SHMD_DEV_WORLD_VERSION 3u
+#define SHMD_DEV_WORLD_VERSION 4u
 #define SHMD_DEV_HEAPS 2u
 #define SHMD_DEV_HEAP_CHUNKS 64u /* of each heap */
 #define SHMD_DEV_RAILS 4u /* NICs that a PE uses at once */
