@@ -107,7 +107,7 @@ TEST(memory_that_is_removed_is_closed)
 	manager_deinit();
 }
 
-/* Else every session after it would be told that something of it was lost. */
+/* Else every later session would be one of which something was lost. */
 TEST(carrier_that_did_not_reach_the_manager_is_no_spare)
 {
 	struct manager_store *store;
