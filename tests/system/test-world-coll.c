@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Collectives among processes, by host calls and by device functions: random programs on overlapping teams, compared with a model, over
- * mapped memory, queues with RC and with DC, and some PEs mapped and some not. A PE that dies within one ends it for the others.
+ * mapped memory, queues with RC and with DC, and some PEs mapped and some not. A PE that dies within one ends it for the others, and one
+ * that does not come is named.
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include "proto/base/nsec.h"
 #include "tests/dev/coll-program.h"
 #include "tests/lib/test.h"
 #include "tests/system/client-lab.h"
@@ -203,6 +208,94 @@ TEST_TIMEOUT(a_pe_that_dies_ends_collectives_of_the_others, 300)
 			ASSERT_EQ(world_lab_wait(&lab, pe), pe == 1 ? 128 + SIGKILL : 0);
 	}
 	fixture_daemon_stop(&daemon);
+}
+
+/* ---- a PE that stays away */
+
+struct absence {
+	enum transport transport;
+	int *n_refused; /* shared: calls that failed */
+};
+
+static void await(const int *word, int value)
+{
+	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < value)
+		usleep(1000);
+}
+
+/* The sentence names PE 0, with its process and node; behind queues in rounds only PE 1, who maps PE 0, knows it for sure. */
+static void assert_names_the_first(const struct shmd_world *world, const char *call, const char *behind, bool is_sure)
+{
+	struct shmd_pe_info info;
+	char text[512];
+
+	ASSERT_OK(shmd_pe_info(world, 0, &info));
+	snprintf(text, sizeof(text), "%s: PE 0 (pid %d on %s)%s did not come within the time limit (SHMD_TIMEOUT)", call, info.pid, info.host,
+		 behind);
+	if (is_sure)
+		ASSERT_STREQ(shmd_error_text(), text);
+	else
+		ASSERT(strstr(shmd_error_text(), " did not come within the time limit (SHMD_TIMEOUT)"));
+}
+
+/* The first call gives up; when all others have, too, the next one says who did not come. */
+static void give_up(struct shmd_world *world, const struct absence *absence, struct shmd_team *team, uint64_t *words, bool has_root)
+{
+	int n = shmd_n_pes(world), enough = (has_root ? 2 : 1) * (n - 1);
+
+	for (int i = 0; i < 2; i++) {
+		if (has_root)
+			ASSERT_ERR(shmd_broadcast(team, words, words, 8, 0), ETIMEDOUT);
+		else
+			ASSERT_ERR(shmd_fcollect(team, words + 64, words, 8), ETIMEDOUT);
+		if (i == 0)
+			__atomic_fetch_add(absence->n_refused, 1, __ATOMIC_RELEASE);
+		await(absence->n_refused, enough);
+	}
+}
+
+static int misses_the_first(const struct world_lab *lab, int pe, void *arg)
+{
+	const struct absence *absence = arg;
+	struct shmd_world *world = open_world(lab, pe, absence->transport);
+	struct shmd_team *teams[2];
+	uint64_t *words;
+	bool is_rounds = absence->transport == BY_BOTH, is_sure = !is_rounds || pe == 1;
+
+	world_lab_must(shmd_calloc(world, 128, 8, 0, (void **)&words), "calloc");
+	for (int i = 0; i < 2; i++)
+		world_lab_must(shmd_team_split_strided(shmd_team_world(world), 0, 1, lab->n, &teams[i]), "split");
+	if (pe == 0) {
+		await(absence->n_refused, 2 * (lab->n - 1));
+	} else {
+		shmd_ctx_dev(shmd_world_ctx(world))->timeout_nsec = NSEC_PER_SEC / 10;
+		give_up(world, absence, teams[0], words, false);
+		assert_names_the_first(world, "fcollect", "", is_sure);
+		give_up(world, absence, teams[1], words, true);
+		assert_names_the_first(world, "broadcast", is_rounds ? "" : ", or a PE that it waits for,", is_sure);
+		shmd_ctx_dev(shmd_world_ctx(world))->timeout_nsec = test_patience_nsec();
+	}
+	world_lab_must(shmd_barrier_all(world), "barrier");
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(collectives_name_the_pe_that_does_not_come, 120)
+{
+	const enum transport transports[] = {BY_MAP, BY_RC, BY_BOTH};
+	int *n_refused = mmap(NULL, sizeof(*n_refused), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct fixture_daemon daemon;
+
+	ASSERT(n_refused != MAP_FAILED);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	for (int i = 0; i < 3; i++) {
+		struct absence absence = {.transport = transports[i], .n_refused = n_refused};
+
+		*n_refused = 0;
+		world_lab_run(&daemon, transports[i] == BY_BOTH ? 6 : 3, misses_the_first, &absence);
+	}
+	fixture_daemon_stop(&daemon);
+	ASSERT_OK(munmap(n_refused, sizeof(*n_refused)));
 }
 
 /* ---- the end of a team */

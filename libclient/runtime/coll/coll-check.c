@@ -2,11 +2,14 @@
 #include <errno.h>
 
 #include "libclient/runtime/coll/coll-check.h"
+#include "libclient/runtime/team/missing.h"
 
-int coll_fail(const struct shmd_team *team, int status, const char *what)
+int coll_fail(const struct shmd_team *team, int status, const char *what, int root)
 {
 	if (status == SHMD_DEV_INVALID)
 		return shmd_error_set(-EINVAL, "%s: memory outside the symmetric heap, a PE that is not in the team of %u, strides below the size of an "
 				      "element, or an operation that the type does not have", what, team->dev.n_pes);
+	if (status == SHMD_DEV_TIMEOUT)
+		return team_blame_missing_in_coll(team, what, root);
 	return team_status_error(team, status, what);
 }

@@ -12,7 +12,7 @@ int shmd_broadcast(struct shmd_team *team, void *dest, const void *source, size_
 	runtime_nvtx_push("shmd_broadcast");
 	status = shmd_dev_broadcast(coll_ctx(team), &team->dev, dest, source, bytes, (uint32_t)root);
 	runtime_nvtx_pop();
-	return coll_result(team, status, "broadcast");
+	return status == SHMD_DEV_OK ? 0 : coll_fail(team, status, "broadcast", root);
 }
 
 int shmd_fcollect(struct shmd_team *team, void *dest, const void *source, size_t bytes)
