@@ -160,6 +160,14 @@ SHMDI_FN int shmd_dev_atomic_as(struct shmd_dev_ctx *ctx, void *dest, struct shm
 SHMDI_FN int shmd_dev_atomic_fetch(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe, uint64_t *ret_old);
 SHMDI_FN int shmd_dev_atomic_fetch_as(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
 				      struct shmd_dev_mode mode, uint64_t *ret_old);
+/*
+ * The previous value is in `bytes` aligned bytes at ret_old when shmd_dev_quiet() returned; in scope warp or block one address for all
+ * threads. By a queue it waits nevertheless where ret_old is not registered, or the NIC does not have the value as memory has it: words of
+ * 4 bytes, and operations that are made of compare-swaps.
+ */
+SHMDI_FN int shmd_dev_atomic_fetch_nbi(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe, void *ret_old);
+SHMDI_FN int shmd_dev_atomic_fetch_nbi_as(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
+					  struct shmd_dev_mode mode, void *ret_old);
 
 /* ---- order --------------------------------------------------------------------------------------------------------------------- */
 

@@ -14,6 +14,7 @@
  * with many lanes too. The number of rounds is even, so that bits that lanes flip are 0 at the end.
  */
 #define MANY_LANES 8u
+#define N_MANY 12u /* atomics under way */
 
 static uint32_t of_rounds(const struct pe_home *home, uint32_t few, uint32_t all)
 {
@@ -75,11 +76,27 @@ static uint64_t model(const struct shmd_dev_amo *amo, uint64_t old)
 	return old;
 }
 
+enum fetches { FETCHES_NOTHING, FETCHES, FETCHES_NBI };
+
+/* The former value comes to registered memory or to the stack, and what lies behind it stays. */
+static uint64_t fetch_nbi(struct pe_home *home, void *word, struct shmd_dev_amo amo, uint32_t pe, int on_stack)
+{
+	uint64_t here = UINT64_MAX, *old = on_stack ? &here : &pe_room(home)->lanes[pe_my_lane(home)].old;
+
+	*old = UINT64_MAX;
+	PE_CALL(home, atomic_fetch_nbi, word, amo, pe, old);
+	PE_CALL(home, quiet_pe, pe);
+	if (amo.bytes == 8)
+		return *old;
+	ASSERT_EQ(*old >> 32, UINT32_MAX);
+	return (uint32_t)*old;
+}
+
 /* The word is in this half of the 8 bytes; the other half must stay. */
-static void try_one(struct pe_home *home, struct shmd_dev_amo amo, uint64_t before, int fetches, uint32_t pe)
+static void try_one(struct pe_home *home, struct shmd_dev_amo amo, uint64_t before, enum fetches fetches, uint32_t pe)
 {
 	struct pe_lane *lane = &pe_room(home)->lanes[pe_my_lane(home)];
-	uint32_t half = amo.bytes == 4 && (amo.op + fetches) % 2;
+	uint32_t half = amo.bytes == 4 && (amo.op + (int)fetches) % 2;
 	uint64_t mask = amo.bytes == 4 ? UINT32_MAX : UINT64_MAX, other = 0x5a5aa5a5, all, got = 77, old = 77;
 	uint8_t *word = (uint8_t *)&lane->word + 4 * half;
 
@@ -87,7 +104,9 @@ static void try_one(struct pe_home *home, struct shmd_dev_amo amo, uint64_t befo
 	all = amo.bytes == 8 ? before : half ? before << 32 | other : other << 32 | before;
 	PE_CALL(home, p, &lane->word, all, 8, pe);
 	PE_CALL(home, quiet_pe, pe);
-	if (fetches)
+	if (fetches == FETCHES_NBI)
+		old = fetch_nbi(home, word, amo, pe, amo.op % 3 == 2);
+	else if (fetches == FETCHES)
 		PE_CALL(home, atomic_fetch, word, amo, pe, &old);
 	else
 		PE_CALL(home, atomic, word, amo, pe);
@@ -109,9 +128,10 @@ static void try_all(struct pe_home *home, uint32_t pe)
 	static const uint64_t before[] = {0xffffffffffffffffull, 0x4008000040400000ull, 5};
 	uint32_t i;
 
-	for (i = 0; i < 8 * 2 * 2; i++) {
+	for (i = 0; i < 8 * 3 * 2; i++) {
+		enum fetches fetches = (enum fetches)(i / 2 % 3);
 		uint32_t bytes = i & 1 ? 8 : 4;
-		struct shmd_dev_amo amo = shmd_dev_amo_of((int)(i / 4), bytes, 0x00000001800000f1ull);
+		struct shmd_dev_amo amo = shmd_dev_amo_of((int)(i / 6), bytes, 0x00000001800000f1ull);
 		uint64_t old = before[i % 3];
 
 		if (amo.op == SHMD_DEV_AMO_ADD_FLOAT) {
@@ -119,9 +139,27 @@ static void try_all(struct pe_home *home, uint32_t pe)
 			old = bytes == 4 ? 0x40400000 : 0x4008000000000000ull;
 		}
 		/* Equal with a fetch, not equal without, and the other way round with 4 bytes. */
-		amo.compare = ((i / 2) ^ i) & 1 ? old : old + 1;
-		try_one(home, amo, old, i / 2 % 2, pe);
+		amo.compare = ((uint32_t)fetches ^ i) & 1 ? old : old + 1;
+		try_one(home, amo, old, fetches, pe);
 	}
+}
+
+/* Many under way, of one and of two blocks of the queue; those to one PE are carried out in order. */
+static void try_many(struct pe_home *home, uint32_t pe)
+{
+	uint64_t *word = &pe_room(home)->lanes[pe_my_lane(home)].word, *olds = (uint64_t *)(void *)pe_inbox(home), got = 0;
+	uint32_t i;
+
+	PE_CALL(home, p, word, 0, 8, pe);
+	PE_CALL(home, quiet_pe, pe);
+	for (i = 0; i < N_MANY; i++)
+		PE_CALL(home, atomic_fetch_nbi, word, shmd_dev_amo_of(i % 3 ? SHMD_DEV_AMO_ADD : SHMD_DEV_AMO_OR, 8, 1ull << (2 * i)), pe,
+			&olds[i]);
+	PE_CALL(home, quiet_pe, pe);
+	for (i = 0; i < N_MANY; i++)
+		ASSERT_EQ(olds[i], ((1ull << (2 * i)) - 1) / 3);
+	PE_CALL(home, g, word, 8, pe, &got);
+	ASSERT_EQ(got, ((1ull << (2 * N_MANY)) - 1) / 3);
 }
 
 /* ---- all lanes at once */
@@ -195,7 +233,10 @@ static void swap_tokens(struct pe_home *home, struct pe_shared *shared, uint32_t
 {
 	uint64_t token = (uint64_t)(pe_my_lane(home) + 1) << 32 | (round + 1);
 
-	*seen += token - fetch(home, &shared->token, SHMD_DEV_AMO_SWAP, 8, token, pe);
+	if (round % 2)
+		*seen += token - fetch_nbi(home, &shared->token, shmd_dev_amo_of(SHMD_DEV_AMO_SWAP, 8, token), pe, 0);
+	else
+		*seen += token - fetch(home, &shared->token, SHMD_DEV_AMO_SWAP, 8, token, pe);
 	token = (pe_my_lane(home) + 1) << 16 | (round + 1);
 	*small_seen += (uint32_t)(token - fetch(home, &shared->small_token[0], SHMD_DEV_AMO_SWAP, 4, token, pe));
 }
@@ -278,8 +319,11 @@ void pe_program_atomics(struct pe_home *home)
 	uint32_t last = home->n_pes - 1, next = (home->pe + 1) % home->n_pes;
 
 	try_all(home, home->pe);
-	if (next != home->pe)
+	try_many(home, home->pe);
+	if (next != home->pe) {
 		try_all(home, next);
+		try_many(home, next);
+	}
 	act_together(home, 0);
 	if (last)
 		act_together(home, last);

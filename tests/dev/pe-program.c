@@ -97,6 +97,11 @@ static int dev_atomic_fetch(void *ctx, void *dest, struct shmd_dev_amo amo, uint
 	return shmd_dev_atomic_fetch(ctx, dest, amo, pe, ret_old);
 }
 
+static int dev_atomic_fetch_nbi(void *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe, void *ret_old)
+{
+	return shmd_dev_atomic_fetch_nbi(ctx, dest, amo, pe, ret_old);
+}
+
 static int dev_fence(void *ctx)
 {
 	return shmd_dev_fence(ctx);
@@ -198,6 +203,7 @@ const struct pe_calls pe_calls_dev = {
 	.signal_fetch = shmd_dev_signal_fetch,
 	.atomic = dev_atomic,
 	.atomic_fetch = dev_atomic_fetch,
+	.atomic_fetch_nbi = dev_atomic_fetch_nbi,
 	.fence = dev_fence,
 	.fence_pe = dev_fence_pe,
 	.quiet = dev_quiet,

@@ -42,6 +42,7 @@ struct pe_calls {
 	uint64_t (*signal_fetch)(const uint64_t *word);
 	int (*atomic)(void *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe);
 	int (*atomic_fetch)(void *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe, uint64_t *ret_old);
+	int (*atomic_fetch_nbi)(void *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe, void *ret_old);
 	int (*fence)(void *ctx);
 	int (*fence_pe)(void *ctx, uint32_t pe);
 	int (*quiet)(void *ctx);
@@ -83,7 +84,8 @@ void pe_program_run(struct pe_home *home);
 struct pe_lane {
 	uint64_t before, word, behind; /* the outer ones stay as they are */
 	uint64_t signal, flag;
-	uint64_t reserved[3];
+	uint64_t old; /* of this lane's own: results that it does not wait for */
+	uint64_t reserved[2];
 };
 
 /* Words that all lanes change at one PE. */

@@ -24,6 +24,8 @@ extern "C" __global__ void atomics(struct shmd_dev_ctx *ctx, uint64_t *word, str
 {
 	ret_status[0] = shmd_dev_atomic(ctx, word, amo, 1);
 	ret_status[1] = shmd_dev_atomic_fetch(ctx, word, amo, 1, word);
+	ret_status[3] = shmd_dev_atomic_fetch_nbi(ctx, word, amo, 1, word) +
+			shmd_dev_atomic_fetch_nbi_as(ctx, word, amo, 1, shmd_dev_ctx_mode(ctx, SHMD_DEV_WARP), word);
 	ret_status[2] = shmd_dev_atomic_fetch_as(ctx, word, amo, 1, shmd_dev_ctx_mode(ctx, SHMD_DEV_WARP), word);
 }
 

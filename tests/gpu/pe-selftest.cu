@@ -291,6 +291,19 @@ static __device__ uint64_t outcome(const struct shmd_dev_amo *amo, uint64_t word
 	}
 }
 
+/* The former value, with nothing behind it changed. */
+static __device__ void one_atomic_nbi(const struct test *t, uint64_t *word, struct shmd_dev_amo *amo, uint64_t before)
+{
+	uint64_t mask = amo->bytes == 8 ? UINT64_MAX : UINT32_MAX, old = UINT64_MAX, found = 1;
+
+	amo->compare = before;
+	CALL(shmd_dev_atomic_fetch_nbi(t->ctx, word, *amo, t->next, &old));
+	CALL(shmd_dev_quiet(t->ctx));
+	CHECK((old & mask) == before && (old | mask) == UINT64_MAX);
+	CALL(shmd_dev_g(t->ctx, word, amo->bytes, t->next, &found));
+	CHECK(found == (outcome(amo, before) & mask));
+}
+
 static __device__ void one_atomic(const struct test *t, int op, uint32_t bytes, uint64_t before)
 {
 	struct shmd_dev_amo amo = shmd_dev_amo_of(op, bytes, bytes == 8 ? 0x3ff8000000000123ull : 0x40200123ull);
@@ -309,12 +322,13 @@ static __device__ void one_atomic(const struct test *t, int op, uint32_t bytes, 
 	CALL(shmd_dev_quiet(t->ctx));
 	CALL(shmd_dev_g(t->ctx, word, bytes, t->next, &found));
 	CHECK(found == (outcome(&amo, before) & mask));
+	one_atomic_nbi(t, word, &amo, found);
 }
 
 static __device__ void atomics(const struct test *t)
 {
 	struct shmd_dev_mode warp = shmd_dev_ctx_mode(t->ctx, SHMD_DEV_WARP);
-	uint64_t old;
+	uint64_t old, *of_warp = (uint64_t *)t->dest + t->thread / 32;
 
 	for (int op = SHMD_DEV_AMO_FETCH; op <= SHMD_DEV_AMO_ADD_FLOAT; op++) {
 		one_atomic(t, op, 4, 0x3f800000u + t->thread);
@@ -326,11 +340,14 @@ static __device__ void atomics(const struct test *t)
 		CALL(shmd_dev_atomic(t->ctx, &t->words[3], shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 1), i % N_PES));
 	CALL(shmd_dev_atomic_as(t->ctx, &t->words[4], shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 1), 0, warp));
 	CALL(shmd_dev_atomic_fetch_as(t->ctx, &t->words[4], shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 1), 0, warp, &old));
+	CALL(shmd_dev_atomic_fetch_nbi_as(t->ctx, &t->words[4], shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 1), 0, warp, of_warp));
+	CALL(shmd_dev_quiet(t->ctx));
+	CHECK(*of_warp < N_PES * (blockDim.x / 32) * 3);
 	barrier(t);
 	CALL(shmd_dev_g_as(t->ctx, &t->words[3], 8, 0, warp, &old));
 	CHECK(old == N_PES * blockDim.x * 3);
 	CALL(shmd_dev_g(t->ctx, &t->words[4], 8, 0, &old));
-	CHECK(old == N_PES * (blockDim.x / 32) * 2);
+	CHECK(old == N_PES * (blockDim.x / 32) * 3);
 	barrier(t);
 }
 

@@ -184,6 +184,13 @@ static int host_atomic_fetch(void *ctx, void *dest, struct shmd_dev_amo amo, uin
 	return shmd_atomic_fetch(ctx, dest, &same, (int)pe, ret_old);
 }
 
+static int host_atomic_fetch_nbi(void *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe, void *ret_old)
+{
+	struct shmd_atomic same = host_amo(&amo);
+
+	return shmd_atomic_fetch_nbi(ctx, dest, &same, (int)pe, ret_old);
+}
+
 static struct shmd_wait host_wait(const struct shmd_dev_wait *wait)
 {
 	return (struct shmd_wait){.words = wait->words,
@@ -258,6 +265,7 @@ const struct pe_calls pe_calls_host = {
 	.signal = host_signal,
 	.atomic = host_atomic,
 	.atomic_fetch = host_atomic_fetch,
+	.atomic_fetch_nbi = host_atomic_fetch_nbi,
 	.fence = host_fence,
 	.fence_pe = host_fence_pe,
 	.quiet = host_quiet,

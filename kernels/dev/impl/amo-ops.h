@@ -105,16 +105,22 @@ SHMDI_FN void shmdi_amo_prepare64(const struct shmd_dev_qp *qp, struct shmd_dev_
 	}
 }
 
-/* The request at wqe.index, with the scratch slot of that index as its result. */
-SHMDI_FN void shmdi_amo_prepare(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
-				struct shmd_dev_addr remote, const struct shmd_dev_amo *amo)
+/* The request at wqe.index. */
+SHMDI_FN void shmdi_amo_prepare_to(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+				struct shmd_dev_addr remote, struct shmd_dev_addr result,
+				const struct shmd_dev_amo *amo)
 {
-	struct shmd_dev_addr result = shmdi_slot_addr(qp, wqe.index);
-
 	if (amo->bytes == 4)
 		shmdi_amo_prepare32(qp, wqe, remote, result, amo);
 	else
 		shmdi_amo_prepare64(qp, wqe, remote, result, amo);
+}
+
+/* With the scratch slot of that index as its result. */
+SHMDI_FN void shmdi_amo_prepare(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+				struct shmd_dev_addr remote, const struct shmd_dev_amo *amo)
+{
+	shmdi_amo_prepare_to(qp, wqe, remote, shmdi_slot_addr(qp, wqe.index), amo);
 }
 
 /* With a ret_old of NULL it does not wait. */
@@ -150,6 +156,29 @@ SHMDI_FN int shmdi_amo_one(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 		*ret_old = shmdi_slot_read_atomic(qp, post.index, amo->bytes);
 	shmdi_slot_drop(qp, post.index, mode->sharing);
 	return rc;
+}
+
+/* Whether the NIC's result is the former value as the caller's memory has it: nobody swaps it there. */
+SHMDI_FN int shmdi_amo_lands(const struct shmd_dev_qp *qp, const struct shmd_dev_amo *amo)
+{
+	return amo->bytes == 8 && !(SHMDI_FIXED(qp->flags) & SHMD_QP_ATOMIC_8_BE) && shmdi_amo_status(qp, amo) == SHMD_DEV_OK;
+}
+
+/* Does not wait: the result of an atomic that lands is in registered memory of the caller's when the request has completed. */
+SHMDI_FN int shmdi_amo_to_one(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, struct shmd_dev_addr result,
+			      const struct shmd_dev_amo *amo, const struct shmd_dev_mode *mode)
+{
+	uint32_t wide = (uint32_t)shmdi_amo_is_wide(amo);
+	struct shmd_dev_av av;
+	struct shmdi_post post;
+	int rc;
+
+	shmdi_post_address(mode, &av);
+	rc = shmdi_post_begin(qp, mode, 1, wide, 1, &post);
+	if (rc)
+		return rc;
+	shmdi_amo_prepare_to(qp, shmdi_post_wqe(mode, &av, post.index, post.first_flags | post.last_flags), remote, result, amo);
+	return shmdi_post_end(qp, mode, &post, 1);
 }
 
 SHMDI_FN int shmd_dev_qp_atomic_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,

@@ -200,6 +200,23 @@ SHMDI_FN int shmd_dev_atomic_fetch_as(struct shmd_dev_ctx *ctx, void *dest, stru
 	return rc;
 }
 
+SHMDI_FN int shmd_dev_atomic_fetch_nbi_as(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
+					  struct shmd_dev_mode mode, void *ret_old)
+{
+	struct shmdi_pe_at at;
+	int rc = shmdi_amo_find(ctx, dest, &amo, pe, mode.scope, &at);
+
+	if (SHMDI_UNLIKELY(!ret_old || ((uintptr_t)ret_old & (amo.bytes - 1))))
+		return SHMD_DEV_INVALID;
+	if (SHMDI_UNLIKELY(rc))
+		return rc;
+	if (SHMDI_UNLIKELY(!at.addr))
+		return shmdi_queue_amo_nbi(ctx, &at, &amo, &mode, ret_old);
+	if (shmdi_scope_enter(mode.scope))
+		shmdi_old_store(ret_old, shmdi_pes_amo((void *)(uintptr_t)at.addr, &amo), amo.bytes);
+	return shmdi_scope_leave(mode.scope, SHMD_DEV_OK);
+}
+
 SHMDI_FN int shmd_dev_atomic(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe)
 {
 	return shmd_dev_atomic_as(ctx, dest, amo, pe, shmdi_ctx_mode(ctx));
@@ -208,6 +225,11 @@ SHMDI_FN int shmd_dev_atomic(struct shmd_dev_ctx *ctx, void *dest, struct shmd_d
 SHMDI_FN int shmd_dev_atomic_fetch(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe, uint64_t *ret_old)
 {
 	return shmd_dev_atomic_fetch_as(ctx, dest, amo, pe, shmdi_ctx_mode(ctx), ret_old);
+}
+
+SHMDI_FN int shmd_dev_atomic_fetch_nbi(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe, void *ret_old)
+{
+	return shmd_dev_atomic_fetch_nbi_as(ctx, dest, amo, pe, shmdi_ctx_mode(ctx), ret_old);
 }
 
 /* ---- signals ------------------------------------------------------------------------------------------------------------------ */

@@ -4,7 +4,8 @@
  *
  * A put or get is cut where a chunk of either side ends, since each chunk has a key of its own. Data of the caller's that is
  * not registered goes through the memory of the context (pe-bounce.h), a few bytes of a put in the requests themselves. An
- * atomic that the NIC lacks is made of compare-swaps of the 8 bytes around its word.
+ * atomic that the NIC lacks is made of compare-swaps of the 8 bytes around its word. A fetching atomic that need not wait waits
+ * where its result cannot land in the caller's memory: 4 bytes arrive big-endian, and memory may be unregistered.
  *
  * A context on another NIC than the first has queues of their own for atomics and signals, which go to the first NIC of a PE.
  *
@@ -281,6 +282,58 @@ SHMDI_FN int shmdi_queue_amo(struct shmd_dev_ctx *ctx, const struct shmdi_pe_at 
 	if (ret_old)
 		*ret_old = shmdi_scope_share(mode->scope, *ret_old);
 	return rc;
+}
+
+/* Registered memory of the caller's for the former value, as the queue of the way names it. */
+SHMDI_FN int shmdi_old_of(const struct shmd_dev_ctx *ctx, const struct shmdi_pe_way *way, const struct shmd_dev_amo *amo,
+			  const void *old, struct shmd_dev_addr *ret_addr)
+{
+	uint64_t bytes = 0;
+
+	return way->qp && shmdi_amo_lands(way->qp, amo) && shmdi_local_of(shmdi_world_of(ctx), old, way->rail, ret_addr, &bytes) &&
+	       bytes >= 8;
+}
+
+/* The former value, in memory that is aligned to it. */
+SHMDI_FN void shmdi_old_store(void *to, uint64_t old, uint32_t bytes)
+{
+	if (bytes == 8)
+		*(uint64_t *)to = old;
+	else
+		*(uint32_t *)to = (uint32_t)old;
+}
+
+SHMDI_APART int shmdi_queue_amo_nbi_one(struct shmd_dev_ctx *ctx, const struct shmdi_pe_at *at, const struct shmd_dev_amo *amo,
+					const struct shmd_dev_mode *mode, void *ret_old)
+{
+	struct shmdi_pe_way way = shmdi_amo_way_look(ctx, at->pe);
+	struct shmd_dev_addr remote, near;
+	struct shmd_dev_mode on_way;
+	uint64_t old = 0;
+	int rc;
+
+	if (!shmdi_old_of(ctx, &way, amo, ret_old, &near)) {
+		rc = shmdi_queue_amo_one(ctx, at, amo, mode, &old);
+		if (!rc)
+			shmdi_old_store(ret_old, old, amo->bytes);
+		return rc;
+	}
+	rc = shmdi_amo_way_take(ctx, at->pe, &way);
+	if (rc)
+		return rc;
+	on_way = shmdi_way_mode(&way, mode);
+	remote = shmdi_remote_of(shmdi_world_of(ctx), at, way.peer_rail, &old);
+	return shmdi_queue_status(ctx, at, shmdi_amo_to_one(way.qp, remote, near, amo, &on_way));
+}
+
+SHMDI_FN int shmdi_queue_amo_nbi(struct shmd_dev_ctx *ctx, const struct shmdi_pe_at *at, const struct shmd_dev_amo *amo,
+				 const struct shmd_dev_mode *mode, void *ret_old)
+{
+	int rc = SHMD_DEV_OK;
+
+	if (shmdi_scope_enter(mode->scope))
+		rc = shmdi_queue_amo_nbi_one(ctx, at, amo, mode, ret_old);
+	return shmdi_scope_leave(mode->scope, rc);
 }
 
 /* ---- put_signal ---------------------------------------------------------------------------------------------------------------- */

@@ -118,13 +118,18 @@ def fetch(op, word, value, compare=None):
     return f'osh_fetch(NAME, ctx, {word}, osh_amo(SHMD_ATOMIC_{op}, sizeof(T), OSH_BITS(T, {value}), {bits}), pe)'
 
 
+def fetch_nbi(op, word, value, compare=None):
+    bits = f'OSH_BITS(T, {compare})' if compare else '0'
+    return f'osh_fetch_nbi(NAME, ctx, fetch, {word}, osh_amo(SHMD_ATOMIC_{op}, sizeof(T), OSH_BITS(T, {value}), {bits}), pe);'
+
+
 def old_value(op, value='value', compare=None):
     """The body of an atomic that returns the former value."""
     return f'return OSH_VALUE(T, {fetch(op, "dest", value, compare)});'
 
 
 def old_value_nbi(op, value='value', compare=None):
-    return f'*fetch = OSH_VALUE(T, {fetch(op, "dest", value, compare)});'
+    return fetch_nbi(op, 'dest', value, compare)
 
 
 def no_value(op, value='value'):
@@ -149,7 +154,7 @@ ATOMIC_FAMILIES = sum([
     amo('9.7.1.12', 'or', 'void', DEST_VALUE, no_value('OR'), AMO_BITS),
     amo('9.7.1.13', 'fetch_xor', 'T', DEST_VALUE, old_value('XOR'), AMO_BITS),
     amo('9.7.1.14', 'xor', 'void', DEST_VALUE, no_value('XOR'), AMO_BITS),
-    amo_nbi('9.7.2.1', 'fetch', FETCH, f'*fetch = OSH_VALUE(T, {fetch("FETCH", "source", "(T)0")});', AMO_EXTENDED),
+    amo_nbi('9.7.2.1', 'fetch', FETCH, fetch_nbi('FETCH', 'source', '(T)0'), AMO_EXTENDED),
     amo_nbi('9.7.2.2', 'compare_swap', COMPARE, old_value_nbi('COMPARE_SWAP', compare='cond'), AMO),
     amo_nbi('9.7.2.3', 'swap', DEST_VALUE, old_value_nbi('SWAP'), AMO_EXTENDED),
     amo_nbi('9.7.2.4', 'fetch_inc', DEST, old_value_nbi('ADD', '(T)1'), AMO),

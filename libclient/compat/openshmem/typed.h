@@ -123,6 +123,12 @@ static inline uint64_t osh_fetch(const char *name, shmem_ctx_t ctx, const void *
 	return old;
 }
 
+/* The former value is at `old` after a quiet. */
+static inline void osh_fetch_nbi(const char *name, shmem_ctx_t ctx, void *old, const void *dest, struct shmd_atomic atomic, int pe)
+{
+	osh_check(name, shmd_atomic_fetch_nbi(osh_ctx_of(ctx), osh_symmetric(dest), &atomic, pe, old));
+}
+
 static inline struct shmd_atomic osh_amo(enum shmd_atomic_op op, size_t bytes, uint64_t value, uint64_t compare)
 {
 	return (struct shmd_atomic){.op = op, .bytes = (uint32_t)bytes, .value = value, .compare = compare};

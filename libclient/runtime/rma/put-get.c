@@ -188,3 +188,10 @@ int shmd_atomic_fetch(struct shmd_ctx *ctx, void *dest, const struct shmd_atomic
 
 	return r ? r : rma_result(ctx, shmd_dev_atomic_fetch(&ctx->dev, dest, dev_amo(atomic), (uint32_t)pe, ret_old), "atomic", pe);
 }
+
+int shmd_atomic_fetch_nbi(struct shmd_ctx *ctx, void *dest, const struct shmd_atomic *atomic, int pe, void *ret_old)
+{
+	int r = rma_check(ctx);
+
+	return r ? r : rma_result(ctx, shmd_dev_atomic_fetch_nbi(&ctx->dev, dest, dev_amo(atomic), (uint32_t)pe, ret_old), "atomic", pe);
+}
