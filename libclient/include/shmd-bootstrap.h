@@ -61,6 +61,12 @@ struct shmd_bootstrap {
 	int size; /* at least 1 */
 	int node_rank; /* among the ranks of this node, as the launcher says; -1: unknown */
 	int node_size; /* -1: unknown */
+	/*
+	 * The ranks that the error of the newest collective call is about, since they did not call or have ended: the first, and how many. The
+	 * module sets both when a call fails. n_failed 0: none, or unknown.
+	 */
+	int failed_rank;
+	int n_failed;
 };
 
 /*

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* PEs that end, daemons that are missing or die: every call ends with a status and a name, and nothing stays in the daemon. */
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +18,7 @@
 
 #include "libclient/runtime/bootstrap/bootstrap.h"
 #include "libclient/runtime/world/ctx.h"
+#include "libclient/runtime/world/session.h"
 #include "libclient/runtime/world/world.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
@@ -313,7 +318,109 @@ TEST_TIMEOUT(a_heap_is_lost_to_a_pe_whose_call_has_failed_half_way, 120)
 	ASSERT_OK(munmap(is_refused, sizeof(*is_refused)));
 }
 
+#define N_CTXS 20
+
+/* The engine of the NIC stands still, so no request completes. */
+static int settles_at_a_nic_that_stands_still(const struct world_lab *lab, int pe, void *arg)
+{
+	int *is_done = arg;
+	struct world_lab mine = *lab;
+	struct shmd_ctx *ctxs[N_CTXS];
+	struct shmd_world *world;
+	uint64_t *words, limit, begin;
+
+	mine.attr.paths = SHMD_ALLOW_QUEUE;
+	world = world_lab_open_started(&mine, pe);
+	world_lab_must(shmd_calloc(world, 2, 8, 0, (void **)&words), "calloc");
+	for (int i = 0; i < N_CTXS && pe == 0; i++)
+		world_lab_must(shmd_ctx_create(shmd_team_world(world), NULL, &ctxs[i]), "ctx");
+	if (pe == 0) {
+		ASSERT_OK(kill(lab->daemon->pid, SIGSTOP));
+		for (int i = 0; i < N_CTXS; i++)
+			world_lab_must(shmd_put_nbi(ctxs[i], words, words + 1, 8, 1), "put");
+		limit = world->dev->timeout_nsec;
+		world->dev->timeout_nsec = NSEC_PER_SEC / 5;
+		begin = nsec_now();
+		ASSERT_EQ(world_ctx_settle_shared(world), SHMD_DEV_TIMEOUT);
+		/* Not 0.2 s for each context. */
+		ASSERT_LT(nsec_now() - begin, 2 * NSEC_PER_SEC);
+		world->dev->timeout_nsec = limit;
+		ASSERT_OK(kill(lab->daemon->pid, SIGCONT));
+		__atomic_store_n(is_done, 1, __ATOMIC_RELEASE);
+	} else {
+		await(is_done, 1);
+	}
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(operations_of_all_contexts_have_one_time_limit, 120)
+{
+	int *is_done = make_shared(sizeof(*is_done));
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, "--soft-executors=thread", NULL);
+	world_lab_run(&daemon, 2, settles_at_a_nic_that_stands_still, is_done);
+	fixture_daemon_stop(&daemon);
+	ASSERT_OK(munmap(is_done, sizeof(*is_done)));
+}
+
 /* ---- daemons */
+
+struct opening {
+	const char *path;
+	int is_back;
+};
+
+static void *open_session(void *arg)
+{
+	struct opening *opening = arg;
+	struct session *session;
+
+	ASSERT_LT(session_get(opening->path, 60 * NSEC_PER_SEC, &session), 0);
+	__atomic_store_n(&opening->is_back, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* In the place of a daemon: it takes connections and says nothing. */
+static int listen_silently(const char *path)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	ASSERT_GE(fd, 0);
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
+	unlink(path);
+	ASSERT_OK(bind(fd, (struct sockaddr *)&at, sizeof(at)));
+	ASSERT_OK(listen(fd, 8));
+	return fd;
+}
+
+TEST_TIMEOUT(a_session_ends_while_another_thread_waits_for_a_daemon, 120)
+{
+	struct fixture_daemon daemon;
+	struct opening opening = {0};
+	struct session *session;
+	struct pollfd entry = {.events = POLLIN};
+	pthread_t thread;
+
+	fixture_daemon_start(&daemon, NULL);
+	opening.path = daemon.socket;
+	ASSERT_OK(session_get(opening.path, test_patience_nsec(), &session));
+	ASSERT_OK(kill(daemon.pid, SIGKILL));
+	while (shmd_client_health(session_client(session)) != SHMD_HEALTH_DAEMON_GONE)
+		usleep(1000);
+	entry.fd = listen_silently(opening.path);
+	ASSERT_OK(pthread_create(&thread, NULL, open_session, &opening));
+	ASSERT_EQ(poll(&entry, 1, -1), 1);
+	session_put(session);
+	ASSERT(!__atomic_load_n(&opening.is_back, __ATOMIC_ACQUIRE));
+	/* The connection that waits ends with the listener. */
+	ASSERT_OK(unlink(opening.path));
+	ASSERT_OK(close(entry.fd));
+	ASSERT_OK(pthread_join(thread, NULL));
+	fixture_daemon_kill(&daemon);
+}
 
 static int misses_the_daemon(const struct world_lab *lab, int pe, void *arg)
 {

@@ -215,13 +215,23 @@ int connect_by(const union address *to, const char *interface)
 
 void socket_tune(int fd)
 {
-	int on = 1, idle_sec = 10, interval_sec = 5, probes = 3, unanswered_msec = 25000;
+	int on = 1, probes = 3;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+	socket_patience(fd, SOCKET_LOST_NSEC);
+}
+
+void socket_patience(int fd, uint64_t nsec)
+{
+	int sec = nsec < 86400 * NSEC_PER_SEC ? (int)(nsec / NSEC_PER_SEC) : 86400;
+	int idle_sec = sec > 2 ? 2 * sec / 5 : 1, interval_sec = sec > 5 ? sec / 5 : 1, unanswered_msec = 1000 * (sec ? sec : 1);
+
+	/* The kernel takes at most 32,767 seconds. */
+	idle_sec = idle_sec < 32767 ? idle_sec : 32767;
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_sec, sizeof(idle_sec));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_sec, sizeof(interval_sec));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
 	/* The kernel sends no probes while data waits for its acknowledgement, and would then try for a quarter of an hour. */
 	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_msec, sizeof(unanswered_msec));
 }

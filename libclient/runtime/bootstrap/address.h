@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "libclient/runtime/bootstrap/uid.h"
+#include "proto/base/nsec.h"
 
 /* "eth,ib": names that begin so; "=eth0,ib0": these names; "^docker,lo": all but those that begin so; NULL or "": all. */
 bool interface_fits(const char *filter, const char *name);
@@ -34,6 +35,9 @@ int connect_begin(const union address *to, const union address *local);
 int connect_by(const union address *to, const char *interface);
 /* Sends at once, and notices within half a minute that the other machine is gone. */
 void socket_tune(int fd);
+/* After another time, of whole seconds. */
+#define SOCKET_LOST_NSEC (25 * NSEC_PER_SEC)
+void socket_patience(int fd, uint64_t nsec);
 
 #define ADDRESS_TEXT_BYTES 64
 const char *address_text(const union address *address, char text[ADDRESS_TEXT_BYTES]);

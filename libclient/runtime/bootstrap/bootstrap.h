@@ -28,6 +28,7 @@ struct bootstrap_attr {
 	const char *interface;
 	int family;	       /* AF_INET or AF_INET6; 0: both */
 	uint64_t timeout_nsec; /* for opening and for each collective call; 0: 60 s */
+	uint64_t lost_nsec; /* after which a node that does not answer is lost, in whole seconds; 0: 25 s */
 	/* Which world of this process: worlds whose ranks meet by the same id or launcher have different numbers. */
 	uint32_t number;
 	char *(*env)(const char *name); /* NULL: getenv() */

@@ -2,41 +2,31 @@
 #include "libclient/runtime/bootstrap/limited.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include <shmemclient.h>
 
-#include "proto/base/nsec.h"
+#include "libclient/runtime/bootstrap/ending.h"
 #include "proto/base/thread.h"
 
 struct call {
 	void (*fn)(void *arg);
 	void *arg;
-	pthread_mutex_t lock;
-	pthread_cond_t ended;
-	bool has_ended, is_left;
+	struct ending ending;
 };
 
 static void free_call(struct call *call)
 {
-	pthread_mutex_destroy(&call->lock);
-	pthread_cond_destroy(&call->ended);
+	ending_deinit(&call->ending);
 	free(call);
 }
 
 static void *run(void *arg)
 {
 	struct call *call = arg;
-	bool is_left;
 
 	call->fn(call->arg);
-	pthread_mutex_lock(&call->lock);
-	call->has_ended = true;
-	is_left = call->is_left;
-	pthread_cond_signal(&call->ended);
-	pthread_mutex_unlock(&call->lock);
-	if (is_left)
+	if (ending_end(&call->ending))
 		free_call(call);
 	return NULL;
 }
@@ -44,33 +34,13 @@ static void *run(void *arg)
 static struct call *new_call(void (*fn)(void *arg), void *arg)
 {
 	struct call *call = calloc(1, sizeof(*call));
-	pthread_condattr_t attr;
 
 	if (!call)
 		return NULL;
 	call->fn = fn;
 	call->arg = arg;
-	pthread_mutex_init(&call->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&call->ended, &attr);
-	pthread_condattr_destroy(&attr);
+	ending_init(&call->ending);
 	return call;
-}
-
-/* True: the call has ended. Else it frees itself when it does. */
-static bool wait_for(struct call *call, uint64_t deadline)
-{
-	struct timespec at = nsec_to_timespec(deadline);
-	bool ended;
-
-	pthread_mutex_lock(&call->lock);
-	while (!call->has_ended && nsec_now() < deadline)
-		pthread_cond_timedwait(&call->ended, &call->lock, &at);
-	ended = call->has_ended;
-	call->is_left = !ended;
-	pthread_mutex_unlock(&call->lock);
-	return ended;
 }
 
 int limited_call(const char *what, void (*fn)(void *arg), void *arg, uint64_t deadline)
@@ -87,7 +57,7 @@ int limited_call(const char *what, void (*fn)(void *arg), void *arg, uint64_t de
 		errno = -err;
 		return shmd_error_set(err, "cannot start a thread for %s: %m", what);
 	}
-	if (wait_for(call, deadline)) {
+	if (ending_wait(&call->ending, deadline)) {
 		pthread_join(thread, NULL);
 		free_call(call);
 		return 0;

@@ -18,7 +18,7 @@ enum frame_type {
 	FRAME_RESULT,	 /* from rank 0: to all ranks */
 	FRAME_ROW,	 /* from rank 0: to `rank` alone */
 	FRAME_LATE,	 /* towards rank 0: the time limit of `rank` is over */
-	FRAME_FAIL,	 /* to all: every collective call fails with `value`, a negative errno; the body is a sentence */
+	FRAME_FAIL,	 /* to all: every call fails with `value`, a negative errno, for `seq` ranks from `rank`; the body is a sentence */
 	FRAME_GONE,	 /* to all: `rank` has died */
 	FRAME_BYE,	 /* to all: `rank` has closed, after it completed calls 0 to seq - 1 */
 	FRAME_ABORT,	 /* to all: end with status `value`; the body is a sentence of `rank` */

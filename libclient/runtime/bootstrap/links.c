@@ -30,15 +30,25 @@ struct links {
 	void (*abort)(int status, const char *why);
 };
 
-static int call(struct links *links, uint8_t kind, const void *share, size_t bytes, size_t each, void *ret, size_t ret_bytes)
+static int fail(struct shmd_bootstrap *bootstrap, int err)
 {
+	struct tree_blame blame = tree_blame(((struct links *)bootstrap->state)->tree);
+
+	bootstrap->failed_rank = (int)blame.rank;
+	bootstrap->n_failed = (int)blame.n;
+	return err;
+}
+
+static int call(struct shmd_bootstrap *bootstrap, uint8_t kind, const void *share, size_t bytes, size_t each, void *ret, size_t ret_bytes)
+{
+	struct links *links = bootstrap->state;
 	_cleanup_free_ uint8_t *all = NULL;
 	uint32_t got = 0;
 	int err;
 
 	err = tree_call(links->tree, kind, share, (uint32_t)bytes, (uint32_t)each, nsec_add(nsec_now(), links->timeout_nsec), &all, &got);
 	if (err)
-		return err;
+		return fail(bootstrap, err);
 	if (got != ret_bytes)
 		return shmd_error_set(-EPROTO, "the result of a collective call has %u bytes, not %zu", got, ret_bytes);
 	if (got && ret)
@@ -63,7 +73,7 @@ static int links_allgather(struct shmd_bootstrap *bootstrap, const void *mine, v
 	if (err)
 		return err;
 	if (links->tree)
-		return call(links, COLLECT_GATHER, mine, bytes, bytes, all, bytes * links->size);
+		return call(bootstrap, COLLECT_GATHER, mine, bytes, bytes, all, bytes * links->size);
 	if (bytes)
 		memmove(all, mine, bytes);
 	return 0;
@@ -77,7 +87,7 @@ static int links_alltoall(struct shmd_bootstrap *bootstrap, const void *to, void
 	if (err)
 		return err;
 	if (links->tree)
-		return call(links, COLLECT_ALLTOALL, to, bytes * links->size, bytes, from, bytes * links->size);
+		return call(bootstrap, COLLECT_ALLTOALL, to, bytes * links->size, bytes, from, bytes * links->size);
 	if (bytes)
 		memmove(from, to, bytes);
 	return 0;
@@ -87,7 +97,7 @@ static int links_barrier(struct shmd_bootstrap *bootstrap)
 {
 	struct links *links = bootstrap->state;
 
-	return links->tree ? call(links, COLLECT_BARRIER, NULL, 0, 0, NULL, 0) : 0;
+	return links->tree ? call(bootstrap, COLLECT_BARRIER, NULL, 0, 0, NULL, 0) : 0;
 }
 
 static int links_watch(struct shmd_bootstrap *bootstrap, shmd_bootstrap_gone_fn gone, void *arg)
@@ -198,7 +208,8 @@ static int connect_all(const struct bootstrap_attr *how, const struct links_attr
 		       struct shmd_bootstrap *bootstrap)
 {
 	struct meet meeting = {.rank = (unsigned int)attr->rank, .size = (unsigned int)attr->size, .uid = attr->uid, .number = how->number,
-			       .interface = how->interface, .timeout_nsec = links->timeout_nsec, .has_launcher = attr->abort,
+			       .interface = how->interface, .timeout_nsec = links->timeout_nsec, .lost_nsec = how->lost_nsec,
+			       .has_launcher = attr->abort,
 			       .deadline = attr->deadline,
 			       .version = shmd_version()};
 	uint64_t begin = nsec_now();

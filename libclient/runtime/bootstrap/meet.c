@@ -99,7 +99,8 @@ static int make_gates(const struct meet *meet, const struct uid_parts *parts, co
 
 static int meet_as_first(const struct meet *meet, const struct uid_parts *parts, const uint8_t *secret, struct tree **ret)
 {
-	struct tree_attr attr = {.size = meet->size, .timeout_nsec = meet->timeout_nsec, .has_launcher = meet->has_launcher,
+	struct tree_attr attr = {.size = meet->size, .timeout_nsec = meet->timeout_nsec, .lost_nsec = meet->lost_nsec,
+				 .has_launcher = meet->has_launcher,
 				 .secret = secret, .interface = meet->interface, .first = parts->addresses[0]};
 	int err = make_gates(meet, parts, secret, &attr);
 
@@ -193,6 +194,7 @@ static int grow_tree(const struct meet *meet, const struct wire_reply *reply, in
 	attr.size = meet->size;
 	attr.place = reply->place;
 	attr.timeout_nsec = meet->timeout_nsec;
+	attr.lost_nsec = meet->lost_nsec;
 	attr.has_launcher = meet->has_launcher;
 	attr.interface = meet->interface;
 

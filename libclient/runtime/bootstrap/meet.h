@@ -11,7 +11,7 @@ struct meet {
 	const struct shmd_uid *uid;
 	uint32_t number;
 	const char *interface;
-	uint64_t timeout_nsec;
+	uint64_t timeout_nsec, lost_nsec;
 	bool has_launcher; /* as in tree.h */
 	uint64_t deadline;
 	const char *version; /* of the library; ranks of different versions refuse each other */

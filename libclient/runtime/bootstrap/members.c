@@ -94,6 +94,18 @@ union address members_address(const struct members *members, unsigned int rank, 
 	return address;
 }
 
+void members_note_silence(struct members *members, unsigned int rank)
+{
+	for (unsigned int i = 0; i < members->size; i++)
+		members->all[i].is_silent |= !memcmp(members->all[i].address, members->all[rank].address, UID_ADDRESS_BYTES);
+}
+
+void members_forget_silence(struct members *members)
+{
+	for (unsigned int i = 0; i < members->size; i++)
+		members->all[i].is_silent = false;
+}
+
 static unsigned int count_above(unsigned int place)
 {
 	unsigned int n = 0;

@@ -23,6 +23,7 @@ struct member {
 	uint64_t n_done;  /* of a rank that has closed: the calls that it had completed */
 	uint64_t lost_since; /* 0, or since when no connection to it begins */
 	uint8_t n_refusals;  /* of connections, one after the other */
+	bool is_silent; /* no kernel has answered at its address, as long as its node is left out */
 	bool may_have_closed; /* news of it went to a rank that closed before it passed them on */
 	uint16_t port;
 	uint8_t address[UID_ADDRESS_BYTES];
@@ -47,6 +48,9 @@ union address members_address(const struct members *members, unsigned int rank, 
  * first. `step` counts from 0. False: no more.
  */
 bool members_candidate(const struct members *members, unsigned int rank, unsigned int step, unsigned int *ret);
+/* The kernel at this rank's address answers nothing: all ranks there are silent until members_forget_silence(). */
+void members_note_silence(struct members *members, unsigned int rank);
+void members_forget_silence(struct members *members);
 /* How many steps there are. */
 unsigned int members_steps(const struct members *members, unsigned int rank);
 

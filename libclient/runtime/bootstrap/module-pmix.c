@@ -18,6 +18,7 @@
 
 #include <shmemclient.h>
 
+#include "libclient/runtime/bootstrap/ending.h"
 #include "libclient/runtime/bootstrap/exchange.h"
 #include "libclient/runtime/bootstrap/last-words.h"
 #include "libclient/runtime/bootstrap/library.h"
@@ -139,9 +140,7 @@ static int put(void *arg, const char *key, const char *text, uint64_t deadline)
 /* ---- requests: PMIx reports their end on a thread of its own, perhaps after our time limit --------------------------------------- */
 
 struct request {
-	pthread_mutex_t lock;
-	pthread_cond_t ended;
-	bool has_ended, is_left;
+	struct ending ending;
 	int status;
 	struct value value; /* of a get; a string is a copy */
 };
@@ -150,8 +149,7 @@ static void free_request(struct request *request)
 {
 	if (request->value.type == TYPE_STRING)
 		free(request->value.data.string);
-	pthread_mutex_destroy(&request->lock);
-	pthread_cond_destroy(&request->ended);
+	ending_deinit(&request->ending);
 	free(request);
 }
 
@@ -169,17 +167,11 @@ static void copy_value(struct request *request, const struct value *value)
 static void got(int status, struct value *value, void *arg)
 {
 	struct request *request = arg;
-	bool is_left;
 
-	pthread_mutex_lock(&request->lock);
-	request->has_ended = true;
 	request->status = status;
 	if (!status && value)
 		copy_value(request, value);
-	is_left = request->is_left;
-	pthread_cond_signal(&request->ended);
-	pthread_mutex_unlock(&request->lock);
-	if (is_left)
+	if (ending_end(&request->ending))
 		free_request(request);
 }
 
@@ -191,33 +183,13 @@ static void fence_ended(int status, void *arg)
 static struct request *new_request(void)
 {
 	struct request *request = calloc(1, sizeof(*request));
-	pthread_condattr_t attr;
 
 	if (!request) {
 		shmd_error_set(-ENOMEM, "no memory for a request to PMIx");
 		return NULL;
 	}
-	pthread_mutex_init(&request->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&request->ended, &attr);
-	pthread_condattr_destroy(&attr);
+	ending_init(&request->ending);
 	return request;
-}
-
-/* The request is the caller's afterwards, except at -ETIMEDOUT. */
-static int wait_for(struct request *request, uint64_t deadline)
-{
-	struct timespec at = nsec_to_timespec(deadline);
-	bool ended;
-
-	pthread_mutex_lock(&request->lock);
-	while (!request->has_ended && nsec_now() < deadline)
-		pthread_cond_timedwait(&request->ended, &request->lock, &at);
-	ended = request->has_ended;
-	request->is_left = !ended;
-	pthread_mutex_unlock(&request->lock);
-	return ended ? 0 : -ETIMEDOUT;
 }
 
 static int fence(void *arg, uint64_t deadline)
@@ -230,7 +202,7 @@ static int fence(void *arg, uint64_t deadline)
 		return -ENOMEM;
 	all.rank = RANK_WILDCARD;
 	status = pmix.fence(&all, 1, NULL, 0, fence_ended, request);
-	if (!status && wait_for(request, deadline))
+	if (!status && !ending_wait(&request->ending, deadline))
 		return shmd_error_set(-ETIMEDOUT, "not all ranks of the job opened the bootstrap within the time limit; PMIx does not say which did not");
 	if (!status)
 		status = request->status;
@@ -262,7 +234,7 @@ static int get_value(uint32_t rank, const char *key, uint16_t type, uint64_t dea
 		return -ENOMEM;
 	proc.rank = rank;
 	err = pmix.get(&proc, key, NULL, 0, got, request);
-	if (!err && wait_for(request, deadline))
+	if (!err && !ending_wait(&request->ending, deadline))
 		return shmd_error_set(-ETIMEDOUT, "PMIx did not answer within the time limit (%s)", key);
 	err = err ? failed(key, err) : take_value(request, key, type, ret);
 	free_request(request);

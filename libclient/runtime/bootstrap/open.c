@@ -6,6 +6,7 @@
 
 #include <shmemclient.h>
 
+#include "libclient/runtime/bootstrap/address.h"
 #include "libclient/runtime/bootstrap/module.h"
 #include "proto/base/nsec.h"
 
@@ -47,6 +48,8 @@ int bootstrap_open(const struct bootstrap_attr *attr, struct shmd_bootstrap *ret
 
 	if (!whole.timeout_nsec)
 		whole.timeout_nsec = BOOTSTRAP_DEFAULT_TIMEOUT_SEC * NSEC_PER_SEC;
+	if (!whole.lost_nsec)
+		whole.lost_nsec = SOCKET_LOST_NSEC;
 	if (!whole.env)
 		whole.env = getenv;
 	module = is_auto ? find_wanted(&whole) : find_named(attr->module, &args);

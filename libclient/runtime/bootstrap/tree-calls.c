@@ -8,6 +8,7 @@
 
 #include <shmemclient.h>
 
+#include "libclient/runtime/bootstrap/address.h"
 #include "libclient/runtime/bootstrap/own-fds.h"
 #include "libclient/runtime/bootstrap/tree-mend.h"
 #include "proto/base/nsec.h"
@@ -108,12 +109,15 @@ int tree_new(const struct tree_attr *attr, struct tree **ret)
 		return shmd_error_set(-ENOMEM, "no memory for the bootstrap's tree");
 	}
 	*tree = (struct tree){.rank = attr->rank, .size = attr->size, .place = attr->place, .timeout_nsec = attr->timeout_nsec,
+			      .lost_nsec = attr->lost_nsec,
 			      .has_launcher = attr->has_launcher,
 			      .pid = getpid(), .parent = attr->parent, .gate = attr->gate, .later_gate = attr->later_gate,
 			      .later_port = attr->later_port, .first = attr->first, .join = attr->join};
 	if (attr->secret)
 		memcpy(tree->secret, attr->secret, UID_SECRET_BYTES);
 	mend_init(tree);
+	if (tree->parent)
+		socket_patience(tree->parent->fd, tree->lost_nsec);
 	err = prepare(tree, attr);
 	if (!err)
 		err = thread_start(&tree->thread, 0, "shmd-bootstrap", tree_run, tree);
@@ -165,6 +169,7 @@ static int end_call(struct tree *tree, uint8_t **ret, uint32_t *ret_bytes)
 {
 	if (!tree->has_result && !tree->error) {
 		tree->error = -ETIMEDOUT;
+		tree->blame = (struct tree_blame){0, 1};
 		snprintf(tree->error_text, sizeof(tree->error_text), "rank 0 does not answer: the time limit of %g s is over",
 			 (double)tree->timeout_nsec / (double)NSEC_PER_SEC);
 	}
@@ -218,6 +223,16 @@ int tree_call(struct tree *tree, uint8_t kind, const void *share, uint32_t bytes
 	}
 	pthread_mutex_unlock(&tree->lock);
 	return err;
+}
+
+struct tree_blame tree_blame(struct tree *tree)
+{
+	struct tree_blame blame;
+
+	pthread_mutex_lock(&tree->lock);
+	blame = tree->blame;
+	pthread_mutex_unlock(&tree->lock);
+	return blame;
 }
 
 void tree_limit(struct tree *tree, uint64_t timeout_nsec)

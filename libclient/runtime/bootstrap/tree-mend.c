@@ -12,14 +12,13 @@
 
 /* Ranks whose parent closes mostly close a moment later, and need no other parent. */
 #define AFTER_CLOSE_NSEC (30 * NSEC_PER_MSEC)
-/* One try: the other side may be a busy process on a busy machine. */
-#define TRY_NSEC (3 * NSEC_PER_SEC)
+/* One try: the other side may be a busy process on a busy machine, so it gets longer each time that all have been asked. */
+#define FIRST_TRY_NSEC (300 * NSEC_PER_MSEC)
+#define LAST_TRY_NSEC (3 * NSEC_PER_SEC)
 #define FIRST_PAUSE_NSEC (20 * NSEC_PER_MSEC)
 #define LAST_PAUSE_NSEC (2 * NSEC_PER_SEC)
 #define PROBE_NSEC (2 * NSEC_PER_SEC)
 #define MOST_REFUSALS 3
-/* As TCP does: socket_tune(). */
-#define LOST_NSEC (25 * NSEC_PER_SEC)
 
 static struct member *myself(const struct tree *tree)
 {
@@ -178,10 +177,18 @@ void mend_parent_lost(struct tree *tree, enum mend_why why)
 	mend->has_died = why != MEND_CLOSED;
 	mend->at = nsec_now() + (why == MEND_DIED ? 0 : why == MEND_CLOSED ? AFTER_CLOSE_NSEC : FIRST_PAUSE_NSEC);
 	mend->pause = FIRST_PAUSE_NSEC;
+	mend->limit = FIRST_TRY_NSEC;
+	members_forget_silence(tree->members);
 	mend->step = 0;
 	mend->n_alive = 0;
 	mend->has_asked_all = false;
 	tree_look_soon(tree);
+}
+
+/* Other errors are this rank's own, as -EMFILE is, and say nothing of the other. */
+static bool is_out_of_reach(int r)
+{
+	return r == -ETIMEDOUT || r == -EHOSTUNREACH || r == -ENETUNREACH;
 }
 
 static bool ask(struct tree *tree, unsigned int rank)
@@ -192,7 +199,7 @@ static bool ask(struct tree *tree, unsigned int rank)
 	reach->hello = (struct wire_hello){.purpose = WIRE_MEND, .rank = tree->rank, .size = tree->size, .place = tree->place};
 	reach->connects_only = false;
 	tree->mend.asked = rank;
-	return !reach_begin(reach, &to, tree->interface, TRY_NSEC);
+	return !reach_begin(reach, &to, tree->interface, tree->mend.limit);
 }
 
 /* Begins the next try, if a rank is left; else this rank is the root, or tries all of them again later. */
@@ -206,7 +213,7 @@ static void ask_next(struct tree *tree)
 		if (tree->fates[rank] != FATE_ALIVE)
 			continue;
 		mend->n_alive++;
-		if (ask(tree, rank))
+		if (!tree->members->all[rank].is_silent && ask(tree, rank))
 			return;
 	}
 	mend->is_on = mend->n_alive;
@@ -215,6 +222,8 @@ static void ask_next(struct tree *tree)
 	mend->step = 0;
 	mend->at = nsec_now() + mend->pause;
 	mend->pause = mend->pause < LAST_PAUSE_NSEC / 2 ? 2 * mend->pause : LAST_PAUSE_NSEC;
+	mend->limit = mend->limit < LAST_TRY_NSEC / 2 ? 2 * mend->limit : LAST_TRY_NSEC;
+	members_forget_silence(tree->members);
 }
 
 static void take_guardian(struct tree *tree)
@@ -224,7 +233,7 @@ static void take_guardian(struct tree *tree)
 	struct frame moved;
 
 	mend->reach.fd = -1;
-	tree->guardian = link_new(fd, (int)mend->asked, tree->size);
+	tree->guardian = tree_link_new(tree, fd, mend->asked);
 	if (!tree->guardian) {
 		tree_no_memory(tree, "a connection");
 		return;
@@ -241,6 +250,7 @@ static void take_guardian(struct tree *tree)
 static void take_answer(struct tree *tree, const struct pollfd *entry)
 {
 	struct reach *reach = &tree->mend.reach;
+	bool connects = reach->step == REACH_CONNECTS;
 	struct wire_reply reply;
 	int r = reach_turn(reach, tree->secret, entry, &reply);
 
@@ -251,6 +261,9 @@ static void take_answer(struct tree *tree, const struct pollfd *entry)
 		return;
 	}
 	reach_end(reach);
+	/* A stopped process is no reason: its kernel answers. */
+	if (connects && is_out_of_reach(r))
+		members_note_silence(tree->members, tree->mend.asked);
 	ask_next(tree);
 }
 
@@ -271,7 +284,7 @@ bool mend_judge(const struct tree *tree, const struct gate_visit *visit, struct 
 
 void mend_keep(struct tree *tree, const struct gate_visit *visit, int fd)
 {
-	struct link *link = link_new(fd, (int)visit->hello.rank, tree->size);
+	struct link *link = tree_link_new(tree, fd, visit->hello.rank);
 
 	if (!link || tree_add_kin(tree, link)) {
 		link_free(link);
@@ -283,12 +296,6 @@ void mend_keep(struct tree *tree, const struct gate_visit *visit, int fd)
 }
 
 /* ---- looking after ranks that are lost --------------------------------------------------------------------------------------- */
-
-/* Other errors are this rank's own, as -EMFILE is, and say nothing of the other. */
-static bool is_out_of_reach(int r)
-{
-	return r == -ETIMEDOUT || r == -EHOSTUNREACH || r == -ENETUNREACH;
-}
 
 static void take_probe(struct tree *tree, unsigned int rank, int r)
 {
@@ -302,7 +309,7 @@ static void take_probe(struct tree *tree, unsigned int rank, int r)
 		member->lost_since = 0;
 	else if (!member->lost_since)
 		member->lost_since = now;
-	if (member->n_refusals >= MOST_REFUSALS || (member->lost_since && now - member->lost_since > LOST_NSEC))
+	if (member->n_refusals >= MOST_REFUSALS || (member->lost_since && now - member->lost_since > tree->lost_nsec))
 		tree_note_fate(tree, NULL, rank, FATE_GONE, 0);
 }
 

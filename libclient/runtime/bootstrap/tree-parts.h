@@ -31,7 +31,7 @@ struct mend {
 	bool is_on; /* this rank looks for a parent */
 	bool has_died; /* the one before; else it closed */
 	uint64_t at; /* the next try, if none is under way */
-	uint64_t pause;
+	uint64_t pause, limit; /* of a try */
 	unsigned int step; /* of members_candidate() */
 	unsigned int n_alive; /* candidates so far that may be alive */
 	bool has_asked_all; /* in vain */
@@ -47,6 +47,7 @@ struct tree {
 	unsigned int size;
 	unsigned int place;
 	uint64_t timeout_nsec; /* under the lock */
+	uint64_t lost_nsec; /* a node that answers nothing for so long is lost */
 	bool has_launcher;
 	pid_t pid;
 	int wake; /* an eventfd: something in `orders` has changed */
@@ -102,6 +103,7 @@ struct tree {
 	struct frame result;
 	int error; /* 0, or what every call returns from now on */
 	char error_text[TREE_TEXT_BYTES];
+	struct tree_blame blame;
 };
 
 /* How many tree_link() has; some are NULL. */
@@ -122,7 +124,9 @@ static inline struct link *tree_link(const struct tree *tree, unsigned int i)
 /* tree.c: what the thread runs. */
 void *tree_run(void *tree);
 
-/* tree-send.c; all on the tree's thread. One more child: -ENOMEM. */
+/* tree-send.c; all on the tree's thread. A connection to this rank; NULL without memory. */
+struct link *tree_link_new(const struct tree *tree, int fd, unsigned int rank);
+/* One more child: -ENOMEM. */
 int tree_add_kin(struct tree *tree, struct link *link);
 void tree_send_to(struct tree *tree, struct link *link, const struct frame *frame); /* NULL is fine */
 void tree_send_down(struct tree *tree, const struct frame *frame);		     /* to the children of the opening */
@@ -135,11 +139,12 @@ void tree_flush_for(struct tree *tree, uint64_t nsec);
 /* This side has sent an abort. Until the ends of all links but `except` have passed it on, and have ended their output, or the time is over. */
 void tree_await_ends(struct tree *tree, const struct link *except, uint64_t nsec);
 /* The first error stays. */
-void tree_fail(struct tree *tree, int error, const char *text);
+void tree_fail(struct tree *tree, int error, struct tree_blame blame, const char *text);
 /* 0, or the error and a copy of its text (NULL: none). */
 int tree_error(struct tree *tree, char *text);
 /* This error for all ranks. */
 void tree_fail_all(struct tree *tree, int error, const char *text);
+void tree_fail_all_for(struct tree *tree, int error, struct tree_blame blame, const char *text);
 void tree_no_memory(struct tree *tree, const char *what);
 /* Looks after ranks whose parent has died, soon: tree-mend.h. */
 void tree_look_soon(struct tree *tree);

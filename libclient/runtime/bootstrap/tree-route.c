@@ -131,12 +131,14 @@ static void end_late_call(struct tree *tree, uint32_t limit_msec)
 	char ranks[TREE_TEXT_BYTES / 2], text[TREE_TEXT_BYTES];
 	const char *note = tree->join ? join_note(tree->join) : "";
 	bool opens = !tree->collect.seq;
+	struct tree_blame blame = {0, (unsigned int)rank_list(ranks, sizeof(ranks), (int)tree->size, is_missing, tree)};
 
-	rank_list(ranks, sizeof(ranks), (int)tree->size, is_missing, tree);
+	while (blame.rank + 1 < tree->size && !is_missing(tree, (int)blame.rank))
+		blame.rank++;
 	snprintf(text, sizeof(text), "%s of %u did not %s%s within %g s%s%.200s", ranks, tree->size, opens ? "come" : "call ",
 		 opens ? "" : collect_name(tree->collect.kind), (double)limit_msec / 1000,
 		 opens && *note ? "; " : "", opens ? note : "");
-	tree_fail_all(tree, -ETIMEDOUT, text);
+	tree_fail_all_for(tree, -ETIMEDOUT, blame, text);
 }
 
 void tree_late(struct tree *tree, const struct frame *frame)
@@ -170,12 +172,13 @@ static void take_failure(struct tree *tree, struct link *from, const struct fram
 {
 	char text[TREE_TEXT_BYTES];
 	int error = (int32_t)frame->value;
+	struct tree_blame blame = {frame->rank, frame->seq > tree->size ? tree->size : (unsigned int)frame->seq};
 
 	if (tree_error(tree, NULL) || error >= 0 || error < -4095)
 		return;
 	text_of_frame(frame, text);
 	tree_flood(tree, from, frame);
-	tree_fail(tree, error, text);
+	tree_fail(tree, error, blame, text);
 }
 
 static void take_from_child(struct tree *tree, struct link *from, const struct frame *frame)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libclient/runtime/bootstrap/address.h"
 #include "libclient/runtime/bootstrap/tree-parts.h"
 #include "proto/base/nsec.h"
 
@@ -14,6 +15,15 @@
 #define ABORT_FLUSH_NSEC NSEC_PER_SEC
 /* Other ranks flush their output meanwhile, before a launcher kills them. */
 #define ABORT_ENDS_NSEC (3 * NSEC_PER_SEC / 2)
+
+struct link *tree_link_new(const struct tree *tree, int fd, unsigned int rank)
+{
+	struct link *link = link_new(fd, (int)rank, tree->size);
+
+	if (link)
+		socket_patience(link->fd, tree->lost_nsec);
+	return link;
+}
 
 int tree_add_kin(struct tree *tree, struct link *link)
 {
@@ -27,11 +37,12 @@ int tree_add_kin(struct tree *tree, struct link *link)
 	return 0;
 }
 
-void tree_fail(struct tree *tree, int error, const char *text)
+void tree_fail(struct tree *tree, int error, struct tree_blame blame, const char *text)
 {
 	pthread_mutex_lock(&tree->lock);
 	if (!tree->error) {
 		tree->error = error;
+		tree->blame = blame;
 		snprintf(tree->error_text, sizeof(tree->error_text), "%s", text);
 		pthread_cond_broadcast(&tree->changed);
 	}
@@ -75,15 +86,21 @@ static struct frame text_frame(uint8_t type, unsigned int rank, int value, const
 			      .body = (uint8_t *)(uintptr_t)text};
 }
 
-void tree_fail_all(struct tree *tree, int error, const char *text)
+void tree_fail_all_for(struct tree *tree, int error, struct tree_blame blame, const char *text)
 {
-	struct frame frame = text_frame(FRAME_FAIL, tree->rank, error, text);
+	struct frame frame = text_frame(FRAME_FAIL, blame.rank, error, text);
 
+	frame.seq = blame.n;
 	if (tree_error(tree, NULL))
 		return;
 	/* First here: without memory for these frames this is called again. */
-	tree_fail(tree, error, text);
+	tree_fail(tree, error, blame, text);
 	tree_flood(tree, NULL, &frame);
+}
+
+void tree_fail_all(struct tree *tree, int error, const char *text)
+{
+	tree_fail_all_for(tree, error, (struct tree_blame){0}, text);
 }
 
 void tree_no_memory(struct tree *tree, const char *what)
@@ -116,7 +133,7 @@ void tree_start_watch(struct tree *tree)
 			report_gone(tree, rank);
 }
 
-static void note_closed(struct tree *tree, uint64_t n_done, const char *text)
+static void note_closed(struct tree *tree, unsigned int rank, uint64_t n_done, const char *text)
 {
 	bool completes;
 
@@ -126,7 +143,7 @@ static void note_closed(struct tree *tree, uint64_t n_done, const char *text)
 		snprintf(tree->closed_text, sizeof(tree->closed_text), "%s", text);
 	pthread_mutex_unlock(&tree->lock);
 	if (!completes)
-		tree_fail(tree, -ESHUTDOWN, text);
+		tree_fail(tree, -ESHUTDOWN, (struct tree_blame){rank, 1}, text);
 }
 
 void tree_note_fate(struct tree *tree, struct link *from, unsigned int rank, enum fate fate, uint64_t n_done)
@@ -147,10 +164,10 @@ void tree_note_fate(struct tree *tree, struct link *from, unsigned int rank, enu
 	snprintf(text, sizeof(text), fate == FATE_GONE ? "rank %u has ended, or its node cannot be reached" : "rank %u has closed its bootstrap",
 		 rank);
 	if (fate == FATE_CLOSED) {
-		note_closed(tree, n_done, text);
+		note_closed(tree, rank, n_done, text);
 		return;
 	}
-	tree_fail(tree, -EHOSTDOWN, text);
+	tree_fail(tree, -EHOSTDOWN, (struct tree_blame){rank, 1}, text);
 	report_gone(tree, rank);
 }
 

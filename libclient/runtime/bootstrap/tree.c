@@ -105,7 +105,7 @@ static void keep_visitor(void *arg, const struct gate_visit *visit, const struct
 		own_fd_close(fd);
 		return;
 	}
-	link = link_new(fd, (int)visit->hello.rank, tree->size);
+	link = tree_link_new(tree, fd, visit->hello.rank);
 	if (!link) {
 		tree_no_memory(tree, "a connection");
 		return;

@@ -19,11 +19,16 @@
 
 struct tree;
 
+/* The ranks that a failure is about: the first, and how many; 0: none. */
+struct tree_blame {
+	unsigned int rank, n;
+};
+
 struct tree_attr {
 	unsigned int rank;
 	unsigned int size;
 	unsigned int place;
-	uint64_t timeout_nsec;
+	uint64_t timeout_nsec, lost_nsec;
 	bool has_launcher; /* which an abort tells: it ends the processes, and reports the status */
 	const uint8_t *secret; /* UID_SECRET_BYTES */
 	const char *interface; /* to connect from; NULL: the kernel chooses */
@@ -52,6 +57,8 @@ void tree_limit(struct tree *tree, uint64_t timeout_nsec);
  */
 int tree_call(struct tree *tree, uint8_t kind, const void *share, uint32_t bytes, uint32_t value, uint64_t deadline, uint8_t **ret,
 	      uint32_t *ret_bytes);
+/* The ranks that the tree's error is about. */
+struct tree_blame tree_blame(struct tree *tree);
 void tree_watch(struct tree *tree, shmd_bootstrap_gone_fn gone, void *arg);
 /* Sends it to all ranks, which end; this one does not. Blocks for a second at most. */
 void tree_abort(struct tree *tree, int status, const char *why);

@@ -93,6 +93,7 @@ struct runtime_settings {
 	uint64_t bootstrap; /* enum runtime_bootstrap */
 	char bootstrap_plugin[RUNTIME_TEXT_BYTES]; /* "PATH" or "PATH:ARGS"; "" unless RUNTIME_BOOTSTRAP_PLUGIN */
 	uint64_t bootstrap_timeout_nsec;
+	uint64_t bootstrap_lost_nsec;
 	char bootstrap_interface[RUNTIME_TEXT_BYTES]; /* "": any */
 	uint64_t bootstrap_family; /* enum runtime_family */
 	uint64_t timeout_nsec; /* of an operation; 0: none */

@@ -2,7 +2,6 @@
 /* Whether a call may go on, and the blame when it may not. Never blocks. */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "libclient/runtime/world/process.h"
 #include "libclient/runtime/world/session.h"
@@ -40,26 +39,16 @@ int world_blame(const struct shmd_world *world, int error)
 			      n_gone > 1 ? ", and others have" : "");
 }
 
-/* "PE 3 (pid 4711 on node7)" of a sentence of the bootstrap about "rank 3 of 4", and whether it is about more of them. */
-static bool find_rank(const struct shmd_world *world, const char *sentence, char text[PE_TEXT_BYTES], bool *ret_more)
-{
-	int pe;
-
-	*ret_more = !strncmp(sentence, "ranks ", 6);
-	if (sscanf(sentence, *ret_more ? "ranks %d" : "rank %d", &pe) != 1 || pe < 0 || pe >= world->size)
-		return false;
-	pe_text(world->hellos, pe, text);
-	return true;
-}
-
+/* The bootstrap's sentence is about a rank. Here it is a PE, with process and node. */
 static void name_rank(const struct shmd_world *world, int error, const char *call)
 {
+	const struct shmd_bootstrap *boot = &world->boot;
 	char sentence[SENTENCE_BYTES], text[PE_TEXT_BYTES];
-	bool has_more;
 
 	snprintf(sentence, sizeof(sentence), "%s", shmd_error_text());
-	if (find_rank(world, sentence, text, &has_more))
-		shmd_error_set(error, "%s: %s%s: %s", call, text, has_more ? " and others" : "", sentence);
+	if (boot->n_failed > 0 && boot->failed_rank >= 0 && boot->failed_rank < world->size)
+		shmd_error_set(error, "%s: %s%s: %s", call, pe_text(world->hellos, boot->failed_rank, text),
+			       boot->n_failed > 1 ? " and others" : "", sentence);
 	else
 		shmd_error_set(error, "%s: %s", call, sentence);
 }

@@ -17,6 +17,7 @@
 #include "libclient/runtime/world/queues.h"
 #include "libclient/runtime/world/world.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
 
 _Static_assert(SHMD_CTX_PRIVATE == 1 && SHMD_CTX_SERIALIZED == 2, "the flags that check_attr() knows");
 
@@ -77,20 +78,35 @@ int world_ctx_make(struct shmd_world *world)
 	return ctx_new(world->builtin[WORLD_TEAM_ALL], &defaults, 0, &world->ctx);
 }
 
-/* A private context may be in use by the thread that has it. */
+static uint64_t until(uint64_t deadline)
+{
+	uint64_t now = nsec_now();
+
+	return deadline > now ? deadline - now : 0;
+}
+
+static int settle_one(struct shmd_ctx *ctx, bool with_private, uint64_t nsec)
+{
+	struct shmd_dev_mode mode = shmd_dev_ctx_mode(&ctx->dev, SHMD_DEV_THREAD);
+
+	/* A private context may be in use by the thread that has it. */
+	if (!with_private && ctx->dev.sharing == SHMD_SHARING_EXCLUSIVE)
+		return SHMD_DEV_OK;
+	if (!with_private || nsec < mode.timeout_nsec)
+		mode.timeout_nsec = nsec;
+	return shmd_dev_quiet_as(&ctx->dev, mode);
+}
+
+/* One time limit for all: whoever makes or ends a context or team waits for the lock meanwhile. */
 static int settle(struct shmd_world *world, bool with_private)
 {
+	uint64_t limit = world->dev->timeout_nsec, deadline = nsec_add(nsec_now(), limit);
 	int failure = SHMD_DEV_OK;
 
 	pthread_mutex_lock(&world->tables);
 	for (struct shmd_ctx *ctx = world->ctx; ctx; ctx = ctx->next) {
-		struct shmd_dev_mode mode = shmd_dev_ctx_mode(&ctx->dev, SHMD_DEV_THREAD);
-		int status = SHMD_DEV_OK;
+		int status = settle_one(ctx, with_private, limit == SHMD_DEV_NO_TIMEOUT ? limit : until(deadline));
 
-		if (!with_private)
-			mode.timeout_nsec = world->dev->timeout_nsec;
-		if (with_private || ctx->dev.sharing != SHMD_SHARING_EXCLUSIVE)
-			status = shmd_dev_quiet_as(&ctx->dev, mode);
 		if (status == SHMD_DEV_TIMEOUT || failure == SHMD_DEV_OK)
 			failure = status;
 	}

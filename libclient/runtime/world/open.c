@@ -199,6 +199,7 @@ static int meet(const struct shmd_world_attr *attr, const struct runtime_setting
 		.interface = settings->bootstrap_interface[0] ? settings->bootstrap_interface : NULL,
 		.family = family_of(settings->bootstrap_family),
 		.timeout_nsec = settings->bootstrap_timeout_nsec,
+		.lost_nsec = settings->bootstrap_lost_nsec,
 		.number = number_of(attr),
 	};
 

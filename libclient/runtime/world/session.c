@@ -10,11 +10,14 @@
 
 #include "libclient/runtime/world/session.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
 
+#define OPENER_USEC 2000 /* between looks at a thread that opens a session */
 #define DEFAULT_SOCKET "/run/shmemd/shmemd.sock" /* as shmd_client_open() says */
 
 struct session {
 	unsigned int n_users;
+	pthread_mutex_t opens_nics; /* held during requests; protects what follows `client` */
 	pid_t pid;
 	char path[SESSION_PATH_BYTES];
 	struct shmd_client *client;
@@ -22,8 +25,10 @@ struct session {
 	uint32_t n_nics;
 };
 
+/* Never held during a request: a world that closes does not wait for the daemon of one that opens. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct session *current; /* the one that the next world joins; NULL: none */
+static pid_t opener; /* the process of a thread that opens a session now; 0: none */
 
 static const char *path_of(const char *path)
 {
@@ -56,21 +61,51 @@ static int session_new(const char *path, uint64_t timeout_nsec, struct session *
 		return r;
 	snprintf(session->path, sizeof(session->path), "%s", path);
 	session->pid = getpid();
+	pthread_mutex_init(&session->opens_nics, NULL);
 	*ret_session = take_ptr(session);
 	return 0;
 }
 
-static int get(const char *path, uint64_t timeout_nsec, struct session **ret_session)
+/* With the lock, which is free meanwhile. The other thread's limit may be a longer one. */
+static int wait_for_opener(uint64_t timeout_nsec)
 {
+	uint64_t end = nsec_add(nsec_now(), timeout_nsec);
+
+	/* That of the parent is no thread of this process. */
+	while (opener == getpid()) {
+		if (nsec_now() >= end)
+			return shmd_error_set(-ETIMEDOUT, "another thread of this process opens a session with shmemd: not within the time limit "
+							  "(SHMD_TIMEOUT)");
+		pthread_mutex_unlock(&lock);
+		usleep(OPENER_USEC);
+		pthread_mutex_lock(&lock);
+	}
+	return 0;
+}
+
+/* With the lock, which is free meanwhile. */
+static int open_current(const char *path, uint64_t timeout_nsec)
+{
+	struct session *session = NULL;
 	int r;
 
-	if (!is_usable(current)) {
-		r = session_new(path, timeout_nsec, &current);
-		if (r < 0) {
-			current = NULL;
-			return r;
-		}
-	}
+	opener = getpid();
+	pthread_mutex_unlock(&lock);
+	r = session_new(path, timeout_nsec, &session);
+	pthread_mutex_lock(&lock);
+	opener = 0;
+	current = session;
+	return r;
+}
+
+static int get(const char *path, uint64_t timeout_nsec, struct session **ret_session)
+{
+	int r = wait_for_opener(timeout_nsec);
+
+	if (!r && !is_usable(current))
+		r = open_current(path, timeout_nsec);
+	if (r < 0)
+		return r;
 	if (strcmp(current->path, path) != 0)
 		return shmd_error_set(-EINVAL, "a world of this process uses the shmemd at %s, so this one cannot use that at %s",
 				      current->path, path);
@@ -91,17 +126,21 @@ int session_get(const char *path, uint64_t timeout_nsec, struct session **ret_se
 
 void session_put(struct session *session)
 {
+	bool is_last;
+
 	if (!session)
 		return;
 	pthread_mutex_lock(&lock);
-	if (--session->n_users == 0) {
-		if (current == session)
-			current = NULL;
-		/* Ends the NIC, too. */
-		shmd_client_close(session->client);
-		free(session);
-	}
+	is_last = --session->n_users == 0;
+	if (is_last && current == session)
+		current = NULL;
 	pthread_mutex_unlock(&lock);
+	if (!is_last)
+		return;
+	/* Ends the NICs, too. */
+	shmd_client_close(session->client);
+	pthread_mutex_destroy(&session->opens_nics);
+	free(session);
 }
 
 bool session_is_shared(const struct session *session)
@@ -135,11 +174,11 @@ int session_nics(struct session *session, uint32_t n, struct shmd_nic **nics, ui
 {
 	int r;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&session->opens_nics);
 	r = open_nics(session, n);
 	*ret_n = session->n_nics < n ? session->n_nics : n;
 	memcpy(nics, session->nics, *ret_n * sizeof(*nics));
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&session->opens_nics);
 	return r;
 }
 

@@ -4,6 +4,7 @@
  *
  * Opens two bootstraps one after the other and one beside the second, gathers, and prints a line. With a library (of MPI or OpenSHMEM) it loads and
  * initialises that first. BOOTSTRAP_RANK_END=abort: rank 1 aborts with status 17 at the end. BOOTSTRAP_RANK_INTERFACE: instead of "=lo".
+ * BOOTSTRAP_RANK_END=lost: it prints each rank that has ended, and a node is lost after 2 s; it goes on until it is killed.
  * BOOTSTRAP_RANK_COMM=dup or split: a communicator that is made of MPI_COMM_WORLD is used, half of it in the opposite order if it is split.
  */
 #include <dlfcn.h>
@@ -69,6 +70,33 @@ static int make_comm(void *library, const char *how)
 	return err ? -1 : rank;
 }
 
+/* On a thread of the bootstrap. */
+static void hear(void *arg, int rank, const char *why)
+{
+	const struct shmd_bootstrap *b = arg;
+
+	(void)why;
+	printf("rank %d hears that rank %d has ended\n", b->rank, rank);
+	fflush(stdout);
+}
+
+static int hear_of_ends(const char *module)
+{
+	struct bootstrap_attr attr = {.module = module, .interface = getenv("BOOTSTRAP_RANK_INTERFACE"), .timeout_nsec = 100 * NSEC_PER_SEC,
+				      .lost_nsec = 2 * NSEC_PER_SEC};
+	struct shmd_bootstrap b;
+
+	if (bootstrap_open(&attr, &b))
+		return fail("the bootstrap");
+	if (gather(&b))
+		return 1;
+	printf("rank %d is there\n", b.rank);
+	fflush(stdout);
+	b.ops->watch(&b, hear, &b);
+	for (;;)
+		pause();
+}
+
 static int run(const char *module, int world_rank)
 {
 	const char *interface = getenv("BOOTSTRAP_RANK_INTERFACE");
@@ -108,10 +136,13 @@ int main(int argc, char **argv)
 {
 	const char *comm = getenv("BOOTSTRAP_RANK_COMM");
 	void *library = NULL;
+	const char *end = getenv("BOOTSTRAP_RANK_END");
 	int status, world_rank = -1;
 
 	if (argc != 2 && argc != 5)
 		return 2;
+	if (end && !strcmp(end, "lost"))
+		return hear_of_ends(argv[1]);
 	if (argc == 5) {
 		library = dlopen(argv[2], RTLD_NOW | RTLD_GLOBAL);
 		if (!library) {
