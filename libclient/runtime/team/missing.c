@@ -144,7 +144,7 @@ static uint64_t least_of_others(const struct shmd_team *team)
 	return least;
 }
 
-/* Those who are furthest behind wait for nobody; others may wait for them. */
+/* The members that are furthest behind wait for nobody; others may wait for them. */
 static int blame_last(const struct shmd_team *team, const char *call)
 {
 	uint64_t least = least_of_others(team);
