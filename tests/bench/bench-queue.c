@@ -28,6 +28,7 @@ struct queue_bench {
 	struct bench_end bare;
 	struct shmd_dev_qp *qp;
 	struct shmd_dev_addr src, dst;
+	struct shmd_ctx *first, *beside, *other; /* by DC: two on the first NIC of the PE, one on the second; NULL: the daemon has one NIC */
 };
 
 /* ---- by the runtime -------------------------------------------------------------------------------------------------------- */
@@ -74,6 +75,41 @@ static double copies_at_once_slice(void *arg)
 		if (shmd_put_nbi(b->ctx, b->heap + DST_OFFSET, b->heap, BIG_BYTES, 1))
 			return -1;
 	return shmd_quiet(b->ctx) ? -1 : (double)(ref_now_nsec() - start) / N_COPIES / 1e3;
+}
+
+/* Half of them on each context. */
+static double split_copies(const struct queue_bench *b, struct shmd_ctx *one, struct shmd_ctx *two)
+{
+	uint64_t start = ref_now_nsec();
+
+	for (unsigned int i = 0; i < N_COPIES; i++)
+		if (shmd_put_nbi(i % 2 ? one : two, b->heap + DST_OFFSET, b->heap, BIG_BYTES, 1))
+			return -1;
+	return shmd_quiet(one) || shmd_quiet(two) ? -1 : (double)(ref_now_nsec() - start) / N_COPIES / 1e3;
+}
+
+static double one_rail_slice(void *arg)
+{
+	const struct queue_bench *b = arg;
+
+	return split_copies(b, b->first, b->beside);
+}
+
+static double two_rails_slice(void *arg)
+{
+	const struct queue_bench *b = arg;
+
+	return split_copies(b, b->first, b->other);
+}
+
+static double one_rail(void *arg)
+{
+	return bench_median_slice(one_rail_slice, arg);
+}
+
+static double two_rails(void *arg)
+{
+	return bench_median_slice(two_rails_slice, arg);
 }
 
 static double copies(void *arg)
@@ -208,8 +244,35 @@ static bool open_bare(struct queue_bench *b)
 	return true;
 }
 
+static uint32_t rail_of(struct shmd_ctx *ctx)
+{
+	const struct shmd_dev_pe_way *ways = (const struct shmd_dev_pe_way *)(uintptr_t)shmd_ctx_dev(ctx)->ways_addr;
+
+	return ways[1].rail;
+}
+
+/* The runtime spreads contexts over the NICs of the PE. */
+static bool make_contexts(struct queue_bench *b)
+{
+	struct shmd_ctx *ctx;
+
+	for (unsigned int i = 0; i < 4; i++) {
+		if (shmd_ctx_create(shmd_team_world(b->world), NULL, &ctx) < 0)
+			return false;
+		if (rail_of(ctx))
+			b->other = ctx;
+		else if (b->first)
+			b->beside = ctx;
+		else
+			b->first = ctx;
+	}
+	return true;
+}
+
 static bool measure(struct queue_bench *b)
 {
+	const struct bench_row rails = {.name = "put 1 MiB, contexts on 2 NICs", .unit = "us", .ours = two_rails, .reference = one_rail,
+					.reference_name = "on 1 NIC", .arg = b};
 	const struct bench_row rows[] = {
 		{.name = "p 8 B, quiet", .unit = "ns", .ours = p, .reference = bare_p, .reference_name = "bare", .arg = b, .ratio_limit = 1.3},
 		{.name = "put 8 B", .unit = "ns", .ours = put, .reference = bare_put, .reference_name = "bare", .arg = b, .ratio_limit = 1.3},
@@ -222,7 +285,11 @@ static bool measure(struct queue_bench *b)
 	bench_header("host functions between two PEs by queues, soft NIC");
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		good = bench_run(&rows[i]) && good;
-	return good;
+	if (!b->other || !b->beside) {
+		printf("no row for two NICs: the daemon has one\n");
+		return good;
+	}
+	return bench_run(&rails) && good;
 }
 
 int main(void)
@@ -233,6 +300,7 @@ int main(void)
 	int status = 1, pipe_fds[2];
 	pid_t pid;
 
+	setenv("SHMD_NICS_PER_PE", "2", 0);
 	if (shmd_uid_make(&uid) < 0 || pipe(pipe_fds) < 0)
 		return bench_complain("a unique id, or a pipe") ? 0 : 1;
 	pid = fork();
@@ -240,6 +308,8 @@ int main(void)
 		_exit(serve(&uid, pipe_fds));
 	if (enter(&b, &uid, 0) < 0)
 		bench_complain("the first PE");
+	else if (!make_contexts(&b))
+		bench_complain("contexts");
 	else if (open_bare(&b))
 		good = measure(&b);
 	close(pipe_fds[1]);
