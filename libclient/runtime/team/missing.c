@@ -125,13 +125,27 @@ int team_blame_missing(const struct shmd_team *team, const char *call)
 
 /* ---- collectives */
 
+/* Slots of each sender, as the device functions share them out. */
+static uint32_t n_slots(const struct shmd_team *team)
+{
+	uint32_t n = SHMD_DEV_COLL_SENDERS;
+
+	while (n > 2 && team->dev.n_pes * n > 2 * SHMD_DEV_COLL_SENDERS)
+		n /= 2;
+	return n;
+}
+
 /* The number of the newest exchange in which a member has told this one, where each tells each. */
 static uint64_t newest_of(const struct shmd_team *team, uint32_t i)
 {
-	uint64_t slots = SHMD_DEV_COLL_OFFSET + (uint64_t)i * 2 * SHMD_DEV_COLL_SLOT_BYTES;
-	uint64_t a = word_at(team, team->dev.my_pe, slots), b = word_at(team, team->dev.my_pe, slots + SHMD_DEV_COLL_SLOT_BYTES);
+	uint64_t newest = 0, number;
+	uint32_t n = n_slots(team);
 
-	return a > b ? a : b;
+	for (uint32_t slot = i * n; slot < (i + 1) * n; slot++) {
+		number = word_at(team, team->dev.my_pe, SHMD_DEV_COLL_OFFSET + (uint64_t)slot * SHMD_DEV_COLL_SLOT_BYTES);
+		newest = number > newest ? number : newest;
+	}
+	return newest;
 }
 
 static uint64_t least_of_others(const struct shmd_team *team)
