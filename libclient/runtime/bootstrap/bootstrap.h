@@ -32,7 +32,7 @@ struct bootstrap_attr {
 	/* Which world of this process: worlds whose ranks meet by the same id or launcher have different numbers. */
 	uint32_t number;
 	char *(*env)(const char *name); /* NULL: getenv() */
-	bool unbound; /* bootstrap_uid_make: no listener here; rank 0 listens at the address in the id */
+	bool unbound; /* bootstrap_uid_make: no listener here; rank 0 listens at the address in the id, at one of a few ports */
 };
 
 /*

@@ -15,6 +15,8 @@
 #include "libclient/runtime/bootstrap/own-fds.h"
 #include "libclient/runtime/settings/log.h"
 
+#define UNBOUND_PORTS 4u
+
 /* ---- ids --------------------------------------------------------------------------------------------------------------------- */
 
 /* No stranger needs to reach this rank by another address than those of the id. */
@@ -43,6 +45,9 @@ int bootstrap_uid_make(const struct bootstrap_attr *attr, struct shmd_uid *ret)
 	fd = listen_for(&parts, attr->family, &parts.port);
 	if (fd < 0)
 		return fd;
+	/* Until rank 0 listens there, a connection of any process may be given this port: then it takes the next one. */
+	if (attr->unbound && parts.port <= UINT16_MAX - UNBOUND_PORTS)
+		parts.n_ports = UNBOUND_PORTS;
 	uid_pack(&parts, &uid);
 	n = attr->unbound ? 0 : listeners_add(&uid, take_fd(&fd));
 	if (!n)
