@@ -100,6 +100,7 @@ struct tree {
 	bool is_in_call;
 	bool has_result; /* of the call under way */
 	char closed_text[TREE_TEXT_BYTES]; /* or "": the call under way completes, and later ones fail */
+	struct tree_blame closed_blame;
 	struct frame result;
 	int error; /* 0, or what every call returns from now on */
 	char error_text[TREE_TEXT_BYTES];
