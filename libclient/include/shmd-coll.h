@@ -21,7 +21,7 @@
  *		does not have: nothing was done, and other PEs wait for this one until their time limit. -EHOSTDOWN a PE has ended; one of
  *		the team also if it was forgiven. After any failure but -EINVAL dest is undefined, and PEs that called later may write to it
  *		until the team ends. This PE has no more of these calls on the team: they return the same error at once. Where no PE of it has
- *		ended, its syncs and barriers and its end go on to work; PEs that are left make a new team
+ *		ended, its syncs and barriers and its end still work; PEs that are left make a new team
  *	Since	0.2
  */
 #ifndef SHMD_COLL_H
