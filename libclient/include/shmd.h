@@ -446,7 +446,7 @@ SHMD_EXPORT int shmd_atomic(struct shmd_ctx *ctx, void *dest, const struct shmd_
 SHMD_EXPORT int shmd_atomic_fetch(struct shmd_ctx *ctx, void *dest, const struct shmd_atomic *atomic, int pe, uint64_t *ret_old);
 /*
  * The former value is in `bytes` aligned bytes at ret_old, not NULL, when shmd_quiet() returned. By a queue it waits nevertheless where
- * ret_old is not in the heap or registered, and for words of 4 bytes and ADD_FLOAT.
+ * ret_old is not in the heap or registered, and for words of 4 bytes and operations that the NIC lacks, such as ADD_FLOAT.
  */
 SHMD_EXPORT int shmd_atomic_fetch_nbi(struct shmd_ctx *ctx, void *dest, const struct shmd_atomic *atomic, int pe, void *ret_old);
 

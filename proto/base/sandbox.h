@@ -4,10 +4,11 @@
  * who takes it over is not the daemon, nor a process of another user.
  *
  * By a filter of system calls it does not trace, read or write other processes, send them signals, change their limits or their
- * scheduling, take their descriptors, start processes or programs, change modes and owners of files, or make a socket or connect one: to
- * the daemon's own it would be an administrator. Pairs of sockets are made; only from a datagram socket that its client hands over it sends
- * to others. By Landlock it opens no file but those in its own folder of /proc and memory that it has a descriptor of, and what
- * the kernel asks for rights to trace, like another process's /proc/PID/mem, is refused.
+ * scheduling, take their descriptors, start processes or programs, change modes, owners and times of files by name, use rings of
+ * io_uring, or make a socket or connect one: on the daemon's own it would be an administrator. It can make pairs of sockets, and send
+ * to others only from a datagram socket that its client hands over. By Landlock it opens no file but those in its own folder of /proc
+ * and memory that it has a descriptor of, and the kernel refuses it all that needs the right to trace, like another process's
+ * /proc/PID/mem.
  *
  * Not in builds with sanitizers, whose own threads and processes need more.
  */

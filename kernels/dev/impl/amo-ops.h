@@ -158,7 +158,7 @@ SHMDI_FN int shmdi_amo_one(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 	return rc;
 }
 
-/* Whether the NIC's result is the former value as the caller's memory has it: nobody swaps it there. */
+/* Whether the NIC writes the former value in the caller's order of bytes: nobody swaps it there. */
 SHMDI_FN int shmdi_amo_lands(const struct shmd_dev_qp *qp, const struct shmd_dev_amo *amo)
 {
 	return amo->bytes == 8 && !(SHMDI_FIXED(qp->flags) & SHMD_QP_ATOMIC_8_BE) && shmdi_amo_status(qp, amo) == SHMD_DEV_OK;

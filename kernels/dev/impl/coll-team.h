@@ -7,8 +7,9 @@
  * waits for those whose data it needs. Three rules let calls follow each other without a barrier:
  *	- a PE tells every number to every member, also where nobody waits for it
  *	- it tells a number when it has read what others told with earlier numbers
- *	- the slots of a sender are used in turn, the more the fewer members there are; before it writes data into one it waits for the number
- *	  behind that of the data there, which says that the reader is through with it. So who broadcasts goes ahead of those who read
+ *	- a sender uses its slots in turn, and has more of them where there are fewer members; before it writes data into one it waits for the
+ *	  reader's number behind that of the data there, which says that the reader is through with it. So a PE that broadcasts goes ahead of
+ *	  those that read
  * A number alone needs no room: numbers only grow, and data stays.
  *
  * Teams of many PEs, or of PEs behind queues, use the rounds of a sync instead, whose messages carry nothing (SHMD_DEV_COLL_ROUNDS). They

@@ -4,8 +4,8 @@
  *
  * A put or get is cut where a chunk of either side ends, since each chunk has a key of its own. Data of the caller's that is
  * not registered goes through the memory of the context (pe-bounce.h), a few bytes of a put in the requests themselves. An
- * atomic that the NIC lacks is made of compare-swaps of the 8 bytes around its word. A fetching atomic that need not wait waits
- * where its result cannot land in the caller's memory: 4 bytes arrive big-endian, and memory may be unregistered.
+ * atomic that the NIC lacks is made of compare-swaps of the 8 bytes around its word. The nbi form of a fetching
+ * atomic waits where its result cannot land in the caller's memory: 4 bytes arrive big-endian, and memory may be unregistered.
  *
  * A context on another NIC than the first has queues of their own for atomics and signals, which go to the first NIC of a PE.
  *

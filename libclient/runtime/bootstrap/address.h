@@ -35,8 +35,8 @@ int connect_begin(const union address *to, const union address *local);
 int connect_by(const union address *to, const char *interface);
 /* Sends at once, and notices within half a minute that the other machine is gone. */
 void socket_tune(int fd);
-/* After another time, of whole seconds. */
 #define SOCKET_LOST_NSEC (25 * NSEC_PER_SEC)
+/* From now on it notices that within another time, of whole seconds. */
 void socket_patience(int fd, uint64_t nsec);
 
 #define ADDRESS_TEXT_BYTES 64

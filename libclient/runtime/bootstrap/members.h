@@ -23,7 +23,7 @@ struct member {
 	uint64_t n_done;  /* of a rank that has closed: the calls that it had completed */
 	uint64_t lost_since; /* 0, or since when no connection to it begins */
 	uint8_t n_refusals;  /* of connections, one after the other */
-	bool is_silent; /* no kernel has answered at its address, as long as its node is left out */
+	bool is_silent; /* no kernel has answered at its address, so it is not asked for now */
 	bool may_have_closed; /* news of it went to a rank that closed before it passed them on */
 	uint16_t port;
 	uint8_t address[UID_ADDRESS_BYTES];

@@ -181,6 +181,7 @@ static int end_call(struct tree *tree, uint8_t **ret, uint32_t *ret_bytes)
 	tree->n_done = tree->seq;
 	if (*tree->closed_text && !tree->error) {
 		tree->error = -ESHUTDOWN;
+		tree->blame = tree->closed_blame;
 		memcpy(tree->error_text, tree->closed_text, sizeof(tree->error_text));
 	}
 	return 0;
@@ -227,8 +228,11 @@ int tree_call(struct tree *tree, uint8_t kind, const void *share, uint32_t bytes
 
 struct tree_blame tree_blame(struct tree *tree)
 {
-	struct tree_blame blame;
+	struct tree_blame blame = {0};
 
+	/* In a forked child a thread of its parent may seem to hold the lock. */
+	if (tree->pid != getpid())
+		return blame;
 	pthread_mutex_lock(&tree->lock);
 	blame = tree->blame;
 	pthread_mutex_unlock(&tree->lock);

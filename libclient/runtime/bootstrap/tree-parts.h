@@ -100,6 +100,7 @@ struct tree {
 	bool is_in_call;
 	bool has_result; /* of the call under way */
 	char closed_text[TREE_TEXT_BYTES]; /* or "": the call under way completes, and later ones fail */
+	struct tree_blame closed_blame;
 	struct frame result;
 	int error; /* 0, or what every call returns from now on */
 	char error_text[TREE_TEXT_BYTES];
@@ -136,7 +137,10 @@ void tree_start_watch(struct tree *tree);
 void tree_flood(struct tree *tree, const struct link *except, const struct frame *frame);
 void tree_send_abort(struct tree *tree, int status, const char *text);
 void tree_flush_for(struct tree *tree, uint64_t nsec);
-/* This side has sent an abort. Until the ends of all links but `except` have passed it on, and have ended their output, or the time is over. */
+/*
+ * This side has sent an abort. Waits until the other ends of all links but `except` have passed it on and ended their output, or until the time
+ * is over.
+ */
 void tree_await_ends(struct tree *tree, const struct link *except, uint64_t nsec);
 /* The first error stays. */
 void tree_fail(struct tree *tree, int error, struct tree_blame blame, const char *text);

@@ -139,8 +139,10 @@ static void note_closed(struct tree *tree, unsigned int rank, uint64_t n_done, c
 
 	pthread_mutex_lock(&tree->lock);
 	completes = tree->is_in_call && !tree->has_result && n_done >= tree->seq;
-	if (completes)
+	if (completes) {
 		snprintf(tree->closed_text, sizeof(tree->closed_text), "%s", text);
+		tree->closed_blame = (struct tree_blame){rank, 1};
+	}
 	pthread_mutex_unlock(&tree->lock);
 	if (!completes)
 		tree_fail(tree, -ESHUTDOWN, (struct tree_blame){rank, 1}, text);

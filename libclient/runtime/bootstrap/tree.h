@@ -57,7 +57,7 @@ void tree_limit(struct tree *tree, uint64_t timeout_nsec);
  */
 int tree_call(struct tree *tree, uint8_t kind, const void *share, uint32_t bytes, uint32_t value, uint64_t deadline, uint8_t **ret,
 	      uint32_t *ret_bytes);
-/* The ranks that the tree's error is about. */
+/* The ranks that the tree's error is about; none in a forked child. */
 struct tree_blame tree_blame(struct tree *tree);
 void tree_watch(struct tree *tree, shmd_bootstrap_gone_fn gone, void *arg);
 /* Sends it to all ranks, which end; this one does not. Blocks for a second at most. */

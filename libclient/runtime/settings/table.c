@@ -49,8 +49,9 @@ const struct runtime_row runtime_rows[] = {
 	 .text = "Time limit for finding each other, and for each later exchange among all processes. After it, the error names the ranks "
 		 "that are missing. shmd_world_close() waits no longer than SHMD_TIMEOUT, either."},
 	{"SHMD_BOOTSTRAP_LOST", RUNTIME_TYPE_TIME, FIELD(bootstrap_lost_nsec), .def = "25s", .min = NSEC_PER_SEC, .max = DAY,
-	 .text = "A node that answers nothing for so long is lost, and its processes have ended for the others. The kernel counts in seconds, and "
-		 "a lost node is found within this time and 10 s in all."},
+	 .text = "A node that answers nothing for so long is lost, and its processes have ended for the others. The kernel counts in seconds. "
+		 "Processes whose connection leads to the lost node notice within this time and 10 s in all; those of its processes that were connected "
+		 "with lost ones alone are looked for after that, for as long again."},
 	{"SHMD_BOOTSTRAP_INTERFACE", RUNTIME_TYPE_TEXT, FIELD(bootstrap_interface), .def = "", .max = RUNTIME_TEXT_BYTES - 1,
 	 .text = "Network interfaces that the bootstrap may use: beginnings of names, separated by commas. A leading = asks for whole names, "
 		 "a leading ^ excludes. Empty allows all.",

@@ -4,7 +4,7 @@
  *
  * It opens with the first world that starts and closes with the last one. NICs stay open as long: a session can open a NIC only
  * once. A session that ended is left to the worlds that have it, and the next world begins a new one. A forked child begins anew,
- * too. Any thread; one at a time opens, and no other waits for it but those that open, too.
+ * too. Any thread. One opens at a time, and only others that open wait for it.
  */
 #ifndef SHMD_WORLD_SESSION_H
 #define SHMD_WORLD_SESSION_H

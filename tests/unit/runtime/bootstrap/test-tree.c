@@ -157,6 +157,8 @@ TEST(a_goodbye_that_comes_before_the_result_of_its_rank_s_last_call_does_not_end
 	ASSERT_OK(caller.err);
 	ASSERT_ERR(call(), ESHUTDOWN);
 	ASSERT_STREQ(shmd_error_text(), "rank 2 has closed its bootstrap");
+	ASSERT_EQ(tree_blame(tree).n, 1);
+	ASSERT_EQ(tree_blame(tree).rank, 2);
 	end();
 }
 
