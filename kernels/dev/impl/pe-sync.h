@@ -47,15 +47,18 @@ SHMDI_FN int shmdi_qp_quiet(struct shmd_dev_ctx *ctx, struct shmd_dev_qp *qp, co
 	return shmdi_world_status(shmdi_world_of(ctx));
 }
 
-/* All queues; tries each and returns the first failure. */
+/* All queues; tries each and returns the first failure. Once the time limit has passed it looks at the others only once. */
 SHMDI_APART int shmdi_queues_quiet(struct shmd_dev_ctx *ctx, const struct shmd_dev_mode *mode)
 {
 	struct shmdi_ctx_qps at = {0, 0, 0};
+	struct shmd_dev_mode left = *mode;
 	struct shmd_dev_qp *qp;
 	int rc = SHMD_DEV_OK, one;
 
 	while ((qp = shmdi_ctx_next_qp(ctx, &at)) != 0) {
-		one = shmdi_qp_quiet(ctx, qp, mode);
+		one = shmdi_qp_quiet(ctx, qp, &left);
+		if (one == SHMD_DEV_TIMEOUT)
+			left.timeout_nsec = 0;
 		if (!rc)
 			rc = one;
 	}
