@@ -661,6 +661,27 @@ TEST(operations_by_queue_end_by_their_time_limit)
 	lab_close(lab);
 }
 
+TEST(a_quiet_of_several_queues_has_one_time_limit)
+{
+	struct lab *lab = lab_open(BY_RC, 0);
+	uint8_t *word = pe_lab_memory(lab->pes, 0);
+	uint64_t begun;
+
+	for (uint32_t pe = 0; pe < N_PES; pe++) {
+		mini_nic_set(&lab->rc[pe]->stalled, 1);
+		ASSERT_EQ(shmd_dev_put_nbi(lab->ctx, word, lab->buffer, 8, pe), SHMD_DEV_OK);
+	}
+	lab->ctx->timeout_nsec = 400 * MSEC;
+	begun = shmd_dev_host_now_nsec();
+	ASSERT_EQ(shmd_dev_quiet(lab->ctx), SHMD_DEV_TIMEOUT);
+	ASSERT_LT(shmd_dev_host_now_nsec() - begun, 3 * 400 * MSEC);
+	for (uint32_t pe = 0; pe < N_PES; pe++)
+		mini_nic_set(&lab->rc[pe]->stalled, 0);
+	lab->ctx->timeout_nsec = PATIENCE;
+	ASSERT_EQ(shmd_dev_quiet(lab->ctx), SHMD_DEV_OK);
+	lab_close(lab);
+}
+
 /* ---- teams and threads ------------------------------------------------------------------------------------------------------------- */
 
 static void sync_often(const struct lab_thread *me)
