@@ -353,15 +353,19 @@ static void await_end(const struct shmd_world *world)
 	}
 }
 
-static void arrive(uint32_t *word, uint32_t n)
+static void await_arrivals(const uint32_t *word, uint32_t n)
 {
 	uint64_t end = nsec_now() + test_patience_nsec();
 
-	__atomic_fetch_add(word, 1, __ATOMIC_ACQ_REL);
 	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < n) {
 		ASSERT_LT(nsec_now(), end);
 		usleep(200);
 	}
+}
+
+static void arrive(uint32_t *word)
+{
+	__atomic_fetch_add(word, 1, __ATOMIC_ACQ_REL);
 }
 
 static void expect_named(int r, const char *name)
@@ -372,7 +376,7 @@ static void expect_named(int r, const char *name)
 }
 
 /* PE 2 is hot for all and is killed; the others are hot for each other. */
-static int loses_a_hot_peer(const struct world_lab *lab, int pe, void *n_done)
+static int loses_a_hot_peer(const struct world_lab *lab, int pe, void *n_arrived)
 {
 	struct shmd_world *world = open_by_dc(lab, pe, "8", "8");
 	struct shmd_ctx *ctx = shmd_world_ctx(world);
@@ -382,8 +386,12 @@ static int loses_a_hot_peer(const struct world_lab *lab, int pe, void *n_done)
 	world_lab_must(shmd_calloc(world, 1, 8, 0, (void **)&word), "calloc");
 	ASSERT_EQ(n_hot(world, word), lab->n - 1);
 	world_lab_must(shmd_barrier_all(world), "barrier");
-	if (pe == 2)
+	/* A barrier fails where a PE has ended, so it ends when all are through. */
+	if (pe == 2) {
+		await_arrivals(n_arrived, 3);
 		raise(SIGKILL);
+	}
+	arrive(n_arrived);
 	do {
 		r = shmd_put_nbi(ctx, word, word, 8, 2);
 		r = r ? r : shmd_quiet(ctx);
@@ -398,7 +406,8 @@ static int loses_a_hot_peer(const struct world_lab *lab, int pe, void *n_done)
 			world_lab_must(shmd_g(ctx, word, 8, i, &got), "g");
 	world_lab_must(shmd_quiet(ctx), "quiet");
 	/* A PE whose world is closed answers nobody. */
-	arrive(n_done, 3);
+	arrive(n_arrived);
+	await_arrivals(n_arrived, 6);
 	shmd_world_close(world);
 	return 0;
 }
@@ -407,15 +416,15 @@ TEST_TIMEOUT(a_hot_peer_that_is_killed_takes_no_other_along, 240)
 {
 	struct fixture_daemon daemon;
 	struct world_lab lab = {.daemon = &daemon, .n = 4};
-	uint32_t *n_done = mmap(NULL, sizeof(*n_done), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint32_t *n_arrived = mmap(NULL, sizeof(*n_arrived), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-	ASSERT(n_done != MAP_FAILED);
+	ASSERT(n_arrived != MAP_FAILED);
 	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
-	world_lab_start(&lab, loses_a_hot_peer, n_done);
+	world_lab_start(&lab, loses_a_hot_peer, n_arrived);
 	for (int pe = 0; pe < lab.n; pe++)
 		ASSERT_EQ(world_lab_wait(&lab, pe), pe == 2 ? 128 + SIGKILL : 0);
 	fixture_daemon_stop(&daemon);
-	ASSERT_OK(munmap(n_done, sizeof(*n_done)));
+	ASSERT_OK(munmap(n_arrived, sizeof(*n_arrived)));
 }
 
 /* A key that nobody has. */
