@@ -100,6 +100,8 @@ enum shmd_dev_coll_plan {
 };
 /* For messages of so many bytes; the same on all PEs of the team. */
 SHMDI_FN enum shmd_dev_coll_plan shmd_dev_coll_plan(const struct shmd_dev_team *team, uint64_t bytes);
+/* Slots of each sender in the scratch of a team: 16 among 2 members, 2 among 16. A power of two. Never waits. */
+SHMDI_FN uint32_t shmd_dev_coll_depth(const struct shmd_dev_team *team);
 
 /* ---- moving: in scope thread, with the time limit of the context; the _as form has a mode ------------------------------------- */
 

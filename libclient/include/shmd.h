@@ -111,8 +111,8 @@ SHMD_EXPORT int shmd_world_close(struct shmd_world *world);
 /* The status of shmd_world_abort() that stands for the exit status 0. */
 #define SHMD_ABORT_SUCCESS (-1)
 /*
- * End the processes of all PEs with this exit status (0: 1). Not collective; does not return. The other PEs flush their stdio before, unless that
- * takes longer than half a second; the caller does it itself.
+ * End the processes of all PEs with this exit status (0: 1). Not collective; does not return. All PEs flush their stdio before, unless that
+ * takes longer than half a second.
  */
 SHMD_EXPORT void shmd_world_abort(struct shmd_world *world, int status, const char *why) __attribute__((noreturn));
 

@@ -244,6 +244,7 @@ static int loses_a_pe(const struct world_lab *lab, int pe, void *arg)
 
 	(void)arg;
 	world_lab_must(shmd_barrier_all(world), "barrier");
+	world_lab_await_others(world, &room->count, pe);
 	if (pe)
 		raise(SIGKILL);
 	ASSERT_ERR(shmd_wait_until(ctx, &room->count, 8, SHMD_CMP_NE, 0), EHOSTDOWN);

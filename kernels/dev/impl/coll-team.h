@@ -62,10 +62,9 @@ SHMDI_FN enum shmd_dev_coll_plan shmd_dev_coll_plan(const struct shmd_dev_team *
 	return bytes <= SHMD_DEV_COLL_SLOT_DATA ? SHMD_DEV_COLL_SLOTS : SHMD_DEV_COLL_FLAT;
 }
 
-/* All slots have a sender: those of 2 members have 16 each, those of 16 have 2. */
-SHMDI_FN uint32_t shmdi_coll_depth(uint32_t n)
+SHMDI_FN uint32_t shmd_dev_coll_depth(const struct shmd_dev_team *team)
 {
-	uint32_t depth = SHMD_DEV_COLL_SENDERS;
+	uint32_t n = SHMDI_FIXED(team->n_pes), depth = SHMD_DEV_COLL_SENDERS;
 
 	while (depth > 2 && n * depth > 2 * SHMD_DEV_COLL_SENDERS)
 		depth /= 2;
@@ -97,7 +96,7 @@ SHMDI_FN int shmdi_coll_begin(struct shmdi_coll *c, struct shmd_dev_ctx *ctx, st
 	c->mode.flags &= (uint8_t)~SHMD_DEV_NO_DOORBELL;
 	c->n = SHMDI_FIXED(team->n_pes);
 	c->me = SHMDI_FIXED(team->my_pe);
-	c->depth = shmdi_coll_depth(c->n);
+	c->depth = shmd_dev_coll_depth(team);
 	c->by_queue = !(SHMDI_FIXED(team->flags) & SHMD_TEAM_MAPPED);
 	c->is_flat = shmdi_coll_is_flat(SHMDI_FIXED(team->flags), c->n);
 	c->number = team->n_exchanges;

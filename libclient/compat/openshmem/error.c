@@ -23,7 +23,8 @@ static void *flush(void *unused)
 	return NULL;
 }
 
-void osh_flush(void)
+/* Bytes that stdio still has. Waits for a second at most, since a thread that waits for input holds its stream. */
+static void flush_for_a_while(void)
 {
 	struct timespec end;
 	pthread_t thread;
@@ -44,10 +45,11 @@ void osh_fail(const char *name, int error)
 	}
 	snprintf(text, sizeof(text), "%s: %s%s%s", name, shmd_error_text(),
 		 *osh.why_no_globals ? "; global data of the program is not symmetric: " : "", osh.why_no_globals);
-	osh_flush();
 	/* The launcher learns of a PE that ended and ends this one, too, with the status of that PE; an abort might come before. */
-	if (error == -EHOSTDOWN)
+	if (error == -EHOSTDOWN) {
+		flush_for_a_while();
 		poll(NULL, 0, LAUNCHER_MSEC);
+	}
 	shmd_world_abort(osh.world, 1, text);
 }
 

@@ -60,8 +60,6 @@ extern struct osh osh;
 
 /* Ends the job: `name` is the function that failed. */
 void osh_fail(const char *name, int error) __attribute__((noreturn, cold));
-/* The process ends: bytes that stdio still has. Waits for a second at most, since a thread that waits for input holds its stream. */
-void osh_flush(void);
 static inline void osh_check(const char *name, int error)
 {
 	if (__builtin_expect(error < 0, 0))

@@ -170,7 +170,6 @@ void pshmem_global_exit(int status)
 {
 	if (!osh.world)
 		exit(status);
-	osh_flush();
 	shmd_world_abort(osh.world, status & 0xff ? status & 0xff : SHMD_ABORT_SUCCESS, "shmem_global_exit()");
 }
 OSH_WEAK(shmem_global_exit, pshmem_global_exit)

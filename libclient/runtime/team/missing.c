@@ -125,21 +125,11 @@ int team_blame_missing(const struct shmd_team *team, const char *call)
 
 /* ---- collectives */
 
-/* Slots of each sender, as the device functions share them out. */
-static uint32_t n_slots(const struct shmd_team *team)
-{
-	uint32_t n = SHMD_DEV_COLL_SENDERS;
-
-	while (n > 2 && team->dev.n_pes * n > 2 * SHMD_DEV_COLL_SENDERS)
-		n /= 2;
-	return n;
-}
-
 /* The number of the newest exchange in which a member has told this one, where each tells each. */
 static uint64_t newest_of(const struct shmd_team *team, uint32_t i)
 {
 	uint64_t newest = 0, number;
-	uint32_t n = n_slots(team);
+	uint32_t n = shmd_dev_coll_depth(&team->dev);
 
 	for (uint32_t slot = i * n; slot < (i + 1) * n; slot++) {
 		number = word_at(team, team->dev.my_pe, SHMD_DEV_COLL_OFFSET + (uint64_t)slot * SHMD_DEV_COLL_SLOT_BYTES);
@@ -174,9 +164,12 @@ static int blame_last(const struct shmd_team *team, const char *call)
 /* Only the root is waited for. It may have come and given up, since it waits for all. */
 static int blame_root(const struct shmd_team *team, const char *call, uint32_t root)
 {
-	bool has_told = newest_of(team, root) >= team->dev.n_exchanges;
+	char text[PE_TEXT_BYTES];
 
-	return has_told ? blame_none(call) : blame_one(team, call, root, team->dev.n_pes > 2);
+	if (newest_of(team, root) < team->dev.n_exchanges)
+		return blame_one(team, call, root, team->dev.n_pes > 2);
+	pe_text(team->world->hellos, team_pe(team, (int)root), text);
+	return shmd_error_set(-ETIMEDOUT, "%s: %s came when the time limit (SHMD_TIMEOUT) had passed", call, text);
 }
 
 int team_blame_missing_in_coll(const struct shmd_team *team, const char *call, int root)

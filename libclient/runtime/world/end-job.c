@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "libclient/runtime/bootstrap/last-words.h"
 #include "libclient/runtime/world/world.h"
 
 #define SENTENCE_BYTES 480
@@ -12,6 +13,7 @@ void world_end_job(struct shmd_world *world, const char *sentence)
 {
 	if (__atomic_exchange_n(&world->dev->ended, 1, __ATOMIC_ACQ_REL))
 		return;
+	last_flush();
 	world->boot.ops->abort(&world->boot, 1, sentence);
 	_exit(1);
 }

@@ -15,6 +15,7 @@
 #include <shmd/dev/args.h>
 
 #include "libclient/runtime/bootstrap/bootstrap.h"
+#include "libclient/runtime/bootstrap/last-words.h"
 #include "libclient/runtime/settings/announce.h"
 #include "libclient/runtime/settings/log.h"
 #include "libclient/runtime/settings/nvtx.h"
@@ -343,6 +344,7 @@ void shmd_world_abort(struct shmd_world *world, int status, const char *why)
 		status = 1;
 	if (world && world->pid == getpid()) {
 		__atomic_store_n(&world->dev->ended, 1, __ATOMIC_RELEASE);
+		last_flush();
 		world->boot.ops->abort(&world->boot, status, why ? why : "no reason given");
 	}
 	_exit(status);
