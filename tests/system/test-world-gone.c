@@ -573,9 +573,15 @@ static void fail_in_a_call(const struct world_lab *lab, struct shmd_world *world
 	}
 }
 
+struct ending_job {
+	enum failure failure;
+	int out; /* a memfd: stdout of PE 0 */
+};
+
 static int ends_the_job(const struct world_lab *lab, int pe, void *arg)
 {
-	enum failure failure = *(enum failure *)arg;
+	const struct ending_job *job = arg;
+	enum failure failure = job->failure;
 	struct world_lab mine = *lab;
 	struct shmd_world *world;
 	uint64_t *word;
@@ -589,10 +595,13 @@ static int ends_the_job(const struct world_lab *lab, int pe, void *arg)
 		ASSERT_OK(kill(lab->daemon->pid, SIGKILL));
 		wait_for_status(world, SHMD_WORLD_BROKEN);
 	}
-	if (pe == 0)
+	if (pe == 0) {
+		ASSERT_GE(dup2(job->out, STDOUT_FILENO), 0);
+		printf("said before");
 		fail_in_a_call(lab, world, failure, word);
-	else if (failure == FAIL_DAEMON_OF_HEAP)
+	} else if (failure == FAIL_DAEMON_OF_HEAP) {
 		(void)shmd_malloc(world, UINT64_C(64) << 20, 0, &memory);
+	}
 	while (pe)
 		pause();
 	return 0;
@@ -602,11 +611,20 @@ static void run_failure(enum failure failure)
 {
 	struct fixture_daemon daemon;
 	struct world_lab lab = {.daemon = &daemon, .n = 2};
+	struct ending_job job = {failure, memfd_create("out", MFD_CLOEXEC)};
+	char said[16] = "";
 
+	ASSERT_GE(job.out, 0);
 	fixture_daemon_start(&daemon, NULL);
-	world_lab_start(&lab, ends_the_job, &failure);
+	world_lab_start(&lab, ends_the_job, &job);
 	for (int pe = 0; pe < lab.n; pe++)
 		ASSERT_EQ(world_lab_wait(&lab, pe), 1);
+	/* Another PE may have ended the job before, under some failures. */
+	if (failure == FAIL_TIME_LIMIT) {
+		ASSERT_GE(pread(job.out, said, sizeof(said) - 1, 0), 0);
+		ASSERT_STREQ(said, "said before");
+	}
+	close(job.out);
 	if (failure == FAIL_DAEMON_OF_QUEUES || failure == FAIL_DAEMON_OF_HEAP)
 		fixture_daemon_kill(&daemon);
 	else
