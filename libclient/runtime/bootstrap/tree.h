@@ -60,7 +60,7 @@ int tree_call(struct tree *tree, uint8_t kind, const void *share, uint32_t bytes
 /* The ranks that the tree's error is about; none in a forked child. */
 struct tree_blame tree_blame(struct tree *tree);
 void tree_watch(struct tree *tree, shmd_bootstrap_gone_fn gone, void *arg);
-/* Sends it to all ranks, which end; this one does not. Blocks for a second at most. */
+/* Sends it to all ranks, which end; this one does not. Blocks until they have flushed their output, for three seconds at most. */
 void tree_abort(struct tree *tree, int status, const char *why);
 
 #endif
