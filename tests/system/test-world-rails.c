@@ -450,12 +450,19 @@ static void set_port(const struct world_lab *lab, const char *nic, bool is_up)
 	shmd_client_close(control);
 }
 
-/* The daemon reports a port that is up again a moment later, and requests may have failed meanwhile. */
+static bool is_well(struct shmd_ctx *ctx, int pe)
+{
+	const struct shmd_dev_qp *qp = (const struct shmd_dev_qp *)(uintptr_t)way_to(ctx, pe)->qp_addr;
+
+	return !__atomic_load_n((const uint32_t *)(uintptr_t)qp->health_addr, __ATOMIC_ACQUIRE);
+}
+
+/* The daemon reports a port that is up again a moment later, maybe after the first request has passed, and requests may have failed meanwhile. */
 static void await_nic(struct shmd_world *world, struct shmd_ctx *ctx, uint64_t *words)
 {
 	uint64_t end = nsec_now() + test_patience_nsec(), value;
 
-	while (shmd_g(ctx, words, 8, 1, &value) < 0) {
+	while (shmd_g(ctx, words, 8, 1, &value) < 0 || !is_well(ctx, 1)) {
 		ASSERT_LT(nsec_now(), end);
 		world_lab_must(shmd_world_forgive(world), "forgive");
 	}
