@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the seeds of fuzz-wqe, fuzz-engine, fuzz-packet, fuzz-pmi, fuzz-config, fuzz-state and fuzz-bootstrap: make-corpus.py tests/fuzz/corpus
+"""Writes the seeds of fuzz-agent, fuzz-wqe, fuzz-engine, fuzz-packet, fuzz-pmi, fuzz-config, fuzz-state and fuzz-bootstrap: make-corpus.py tests/fuzz/corpus
 
 Seeds have names that say what they are; what fuzzers found has other names, and is left alone.
 """
@@ -406,6 +406,27 @@ def packet(kind, dest, src, psn=0, flags=FIRST | LAST_ONE | ACK_REQ, service=SER
     return struct.pack("<H", len(body)) + body
 
 
+def agent_seeds():
+    read, write, atomic, answer, strange, state, spoil, count = range(8)
+
+    def program(*orders, first=1):
+        return bytes([first] + [byte for order in orders for byte in order])
+
+    small = [(read, 8), (write, 8), (atomic, 8), (atomic, 24), (read, 200), (write, 255)]
+    yield "right", program((state, 5), *small, *[(answer, i) for i in range(6)])
+    yield "backwards", program((state, 5), *small, *[(answer, 5 - i) for i in range(6)])
+    yield "many", program(*[(write, 255)] * 20, (answer, 3), (answer, 4), (write, 255), (write, 255), *[(write, 1)] * 1100)
+    yield "failed", program((write, 8), *[(write, 9)] * 15, (answer, 15))
+    yield "twice", program((write, 8), (write, 8), (answer, 0), (answer, 0))
+    yield "strange-id", program((write, 8), (strange, 0))
+    yield "strange-id-of-a-slot-not-used", program((write, 8), (strange, 3))
+    yield "too-many", program((write, 8), (count, 9), (write, 8))
+    yield "ended", program((write, 8), (state, 6), (answer, 0))
+    yield "spoilt", program((write, 8), (spoil, 65), (spoil, 2), (answer, 0))
+    yield "spoilt-at-first", program((write, 8), first=8)
+    yield "not-right", program((read, 0), (write, 0), (atomic, 5), (write, 128))
+
+
 def packet_seeds():
     add, swap = (0, 5, 0, ~0 & 2**64 - 1, 0, 0), (1, 5, 0, ~0 & 2**64 - 1, ~0 & 2**64 - 1, 0)
     dc = (0x77, 1, 0xfffff0)
@@ -606,7 +627,7 @@ def bootstrap_seeds():
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    for folder, seeds in (("wqe", wqe_seeds), ("wqe", layout_seeds), ("engine", engine_seeds), ("engine", window_seeds), ("engine", indirect_seeds),
+    for folder, seeds in (("agent", agent_seeds), ("wqe", wqe_seeds), ("wqe", layout_seeds), ("engine", engine_seeds), ("engine", window_seeds), ("engine", indirect_seeds),
                           ("engine", unreliable_seeds), ("engine", stream_seeds), ("engine", xrc_seeds), ("engine", ledger_seeds), ("packet", packet_seeds), ("pmi", pmi_seeds),
                           ("config", config_seeds), ("state", state_seeds), ("bootstrap", bootstrap_seeds)):
         (root / folder).mkdir(parents=True, exist_ok=True)
