@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the seeds of fuzz-agent, fuzz-wqe, fuzz-engine, fuzz-packet, fuzz-pmi, fuzz-config, fuzz-state and fuzz-bootstrap: make-corpus.py tests/fuzz/corpus
+"""Writes the seeds of fuzz-agent-answers, fuzz-agent-requests, fuzz-wqe, fuzz-engine, fuzz-packet, fuzz-pmi, fuzz-config, fuzz-state and fuzz-bootstrap: make-corpus.py tests/fuzz/corpus
 
 Seeds have names that say what they are; what fuzzers found has other names, and is left alone.
 """
@@ -406,7 +406,7 @@ def packet(kind, dest, src, psn=0, flags=FIRST | LAST_ONE | ACK_REQ, service=SER
     return struct.pack("<H", len(body)) + body
 
 
-def agent_seeds():
+def agent_answer_seeds():
     read, write, atomic, answer, strange, state, spoil, count = range(8)
 
     def program(*orders, first=1):
@@ -627,7 +627,7 @@ def bootstrap_seeds():
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    for folder, seeds in (("agent", agent_seeds), ("wqe", wqe_seeds), ("wqe", layout_seeds), ("engine", engine_seeds), ("engine", window_seeds), ("engine", indirect_seeds),
+    for folder, seeds in (("agent-answers", agent_answer_seeds), ("wqe", wqe_seeds), ("wqe", layout_seeds), ("engine", engine_seeds), ("engine", window_seeds), ("engine", indirect_seeds),
                           ("engine", unreliable_seeds), ("engine", stream_seeds), ("engine", xrc_seeds), ("engine", ledger_seeds), ("packet", packet_seeds), ("pmi", pmi_seeds),
                           ("config", config_seeds), ("state", state_seeds), ("bootstrap", bootstrap_seeds)):
         (root / folder).mkdir(parents=True, exist_ok=True)
