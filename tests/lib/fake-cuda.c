@@ -64,8 +64,23 @@ static int fail_result, n_fails, n_good;
 static int n_polls_before; /* 0: nothing is put off */
 static int lacks_values;
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int take_lock(void)
+{
+	return pthread_mutex_lock(&lock);
+}
+
+static void drop_lock(int *taken)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+#define LOCKED __attribute__((cleanup(drop_lock), unused)) int taken_ = take_lock()
+
 void fake_cuda_fail_after(const char *symbol, int result, int n_before, int n)
 {
+	LOCKED;
 	snprintf(fail_symbol, sizeof(fail_symbol), "%s", symbol);
 	fail_result = result;
 	n_good = n_before;
@@ -94,13 +109,16 @@ void fake_cuda_lack_values(int lacks)
 
 int fake_cuda_failed(void)
 {
+	LOCKED;
 	return !fail_symbol[0];
 }
 
 struct fake_cuda_counts fake_cuda_counts(void)
 {
-	struct fake_cuda_counts now = counts;
+	struct fake_cuda_counts now;
+	LOCKED;
 
+	now = counts;
 	now.contexts = contexts[0].n_retained + contexts[1].n_retained;
 	now.pushed = depth;
 	return now;
@@ -129,21 +147,9 @@ static int enter(const char *symbol, int needs_context)
 	return needs_context && !current() ? INVALID_CONTEXT : OK;
 }
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-static int take_lock(void)
-{
-	return pthread_mutex_lock(&lock);
-}
-
-static void drop_lock(int *taken)
-{
-	pthread_mutex_unlock(&lock);
-}
-
 /* Every call begins with it and holds the lock to its end. */
 #define ENTER(needs_context)                                                                                  \
-	__attribute__((cleanup(drop_lock), unused)) int taken_ = take_lock();                                 \
+	LOCKED;                                                                                               \
 	int result_ = enter(__func__, needs_context);                                                         \
                                                                                                               \
 	if (result_)                                                                                          \
