@@ -28,7 +28,7 @@ bool nic_mr_attr_is_right(const struct nic_mr_attr *attr)
 	uint64_t end;
 
 	return attr->length_bytes > 0 && !(attr->access & ~NIC_ACCESS_ALL) &&
-	       !add_overflows(attr->iova, attr->length_bytes, &end) && !((attr->iova ^ attr->offset) & NIC_PAGE_MASK);
+	       !add_overflows(attr->iova, attr->length_bytes, &end) && (attr->kind == NIC_MEM_AGENT || !((attr->iova ^ attr->offset) & NIC_PAGE_MASK));
 }
 
 bool nic_qp_params_are_right(const struct nic_qp_params *params)
@@ -53,6 +53,11 @@ bool nic_mlx5_claims(const char *driver)
 /* ---- what a backend does not offer ----------------------------------------------------------------------------------- */
 
 int nic_no_port_set(struct nic *nic, enum nic_port_state state)
+{
+	return -EOPNOTSUPP;
+}
+
+int nic_no_agent_attach(struct nic_ctx *ctx, int ring_fd, int wake_fd)
 {
 	return -EOPNOTSUPP;
 }

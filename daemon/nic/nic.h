@@ -136,10 +136,10 @@ int nic_addr_decode(const void *buf, size_t bytes, struct nic_addr *ret_addr);
 struct nic_mr_attr {
 	enum nic_mem_kind kind;
 	int fd; /* borrowed: the backend dups or maps what it keeps; a memfd is sealed against shrinking */
-	uint64_t offset; /* bytes into fd */
+	uint64_t offset; /* bytes into fd; NIC_MEM_AGENT: the address in the agent's process, and there is no fd */
 	uint64_t length_bytes; /* at least 1 */
 	uint32_t handle; /* NIC_MEM_PEERMEM: the kernel's, of the region; there is no fd */
-	uint64_t iova; /* agrees with offset modulo 4096, as NICs translate whole pages; -EINVAL */
+	uint64_t iova; /* agrees with offset modulo 4096, as NICs translate whole pages, but for NIC_MEM_AGENT; -EINVAL */
 	uint32_t access;
 };
 
@@ -528,6 +528,13 @@ struct nic_ops {
 	 */
 	int (*ctx_to_cpu)(struct nic_ctx *ctx);
 
+	/*
+	 * Memory of kind agent is reached by this ring from now on: kernels/abi/agent-ring.h. wake_fd is an eventfd that wakes the agent.
+	 * Both are borrowed. Once per context, which cannot outlive the process any more. -EOPNOTSUPP the NIC takes no such memory;
+	 * -EEXIST there is one; -EINVAL it is not what the layout says; -EBADF, -EPERM as for regions.
+	 */
+	int (*agent_attach)(struct nic_ctx *ctx, int ring_fd, int wake_fd);
+
 	int (*mr_reg)(struct nic_ctx *ctx, const struct nic_mr_attr *attr, struct nic_mr **ret_mr);
 	struct nic_mr *(*mr_dereg)(struct nic_mr *mr);
 
@@ -632,6 +639,7 @@ struct nic_ops {
 
 /* For slots of operations that a backend does not offer: each does nothing or returns the error of such a slot. nic.c. */
 int nic_no_port_set(struct nic *nic, enum nic_port_state state);
+int nic_no_agent_attach(struct nic_ctx *ctx, int ring_fd, int wake_fd);
 void nic_no_ctx_look(struct nic_ctx *ctx);
 int nic_no_ctx_pool_set(struct nic *nic, const struct nic_ctx_pool_attr *attr);
 int nic_no_ctx_pool_query(struct nic *nic, struct nic_ctx_pool_info *ret_info);

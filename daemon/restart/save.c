@@ -94,6 +94,10 @@ static void add_nic(struct session *session, struct session_nic *nic)
 
 	if (!session->saved.state)
 		return;
+	if (nic->has_agent) {
+		save_drop(session, "the next daemon cannot go on with its memory agent on %s", nic->rnic->info.name);
+		return;
+	}
 	r = nic->ctx->nic->ops->ctx_saved_fds(nic->ctx, &saved);
 	if (r == -EOPNOTSUPP)
 		save_drop(session, "what it has on %s ends with the daemon", nic->rnic->info.name);

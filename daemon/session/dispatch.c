@@ -46,6 +46,7 @@ static const struct rule {
 	[MSG_NIC_OPEN_REQ] = {handle_nic_open, ROLE_CLIENT, 1, true},
 	[MSG_NIC_DOORBELL_REQ] = {handle_nic_doorbell, ROLE_CLIENT, 1, true},
 	[MSG_MEM_REG_REQ] = {handle_mem_reg, ROLE_CLIENT, 1, true},
+	[MSG_AGENT_ATTACH_REQ] = {handle_agent_attach, ROLE_CLIENT, 1, true},
 	[MSG_MEM_DEREG_REQ] = {handle_mem_dereg, ROLE_CLIENT, 1, true},
 	[MSG_QUEUE_LAYOUT_REQ] = {handle_queue_layout, ROLE_ANY, 1},
 	[MSG_QUEUE_CREATE_REQ] = {handle_queue_create, ROLE_CLIENT, 1, true},
@@ -114,6 +115,8 @@ static unsigned int expected_fds(const struct msg *msg)
 	case MSG_QUEUE_CREATE_REQ:
 		return msg->queue_create_req.mem_kind == MSG_MEM_MEMFD ||
 		       msg->queue_create_req.mem_kind == MSG_MEM_DMABUF;
+	case MSG_AGENT_ATTACH_REQ:
+		return 1;
 	case MSG_PUBLISH_REQ:
 		return msg->publish_req.has_fd;
 	default:
@@ -129,6 +132,8 @@ static bool fds_match(const struct msg *msg, const struct fdlist *fds)
 		return true;
 	if (msg->kind == MSG_MEM_REG_REQ)
 		return msg->mem_reg_req.fd < fds->n;
+	if (msg->kind == MSG_AGENT_ATTACH_REQ)
+		return msg->agent_attach_req.ring_fd < fds->n;
 	if (msg->kind == MSG_QUEUE_CREATE_REQ)
 		return msg->queue_create_req.mem_fd < fds->n;
 	return true;

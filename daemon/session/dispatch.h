@@ -19,6 +19,7 @@ int handle_nic_open(struct request *req);
 int handle_nic_doorbell(struct request *req);
 int handle_mem_reg(struct request *req);
 int handle_mem_dereg(struct request *req);
+int handle_agent_attach(struct request *req);
 int handle_queue_layout(struct request *req);
 int handle_queue_create(struct request *req);
 int handle_queue_destroy(struct request *req);

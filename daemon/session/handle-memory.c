@@ -265,6 +265,8 @@ int handle_mem_reg(struct request *req)
 	if (reg->kind == MSG_MEM_MEMFD || reg->kind == MSG_MEM_DMABUF)
 		claim.fd = fdlist_get(req->fds, reg->fd);
 	r = request_check_mem(req, nic->rnic, &claim);
+	if (r == 0 && reg->kind == MSG_MEM_AGENT)
+		r = request_check_agent(req, nic);
 	if (r == 0 && reg->kind == MSG_MEM_PEERMEM)
 		r = check_descriptor(req, nic);
 	return r != 0 ? r : reg_mr(req, nic, claim.fd);

@@ -199,7 +199,7 @@ static void sum_charges(const struct session *session, struct quota_amount *sum)
 	for (int k = 0; k < QUOTA_N; k++) {
 		sum->n[k] += own[0]->n[k] + own[1]->n[k];
 		for (unsigned int i = 0; i < session->n_nics; i++)
-			sum->n[k] += session->nics[i]->charge.amount.n[k];
+			sum->n[k] += session->nics[i]->charge.amount.n[k] + session->nics[i]->agent_charge.amount.n[k];
 		for (int kind = 0; kind < RESOURCE_N; kind++)
 			list_for_each_entry(head, &session->resources.lists[kind], link)
 				sum->n[k] += head->charge.amount.n[k];

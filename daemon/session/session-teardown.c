@@ -413,6 +413,7 @@ struct session_nic *session_nic_free(struct session_nic *nic)
 	hash_deinit(&nic->cqs);
 	free(nic->record);
 	quota_charge_deinit(&nic->charge);
+	quota_charge_deinit(&nic->agent_charge);
 	free(nic);
 	return NULL;
 }

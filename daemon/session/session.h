@@ -51,6 +51,8 @@ struct session_nic {
 	char doorbell_reason[MSG_TEXT_BYTES]; /* why not a better one; or empty */
 	struct hash qps, cqs; /* struct session_queues by number: a request may name hundreds of many thousands */
 	struct quota_charge charge;
+	bool has_agent; /* a memory agent serves it */
+	struct quota_charge agent_charge; /* of its ring */
 	/* The saved part, where the session outlives the daemon. */
 	void *record; /* owned; result of ctx_export(), set by the thread that uses the context */
 	size_t record_bytes;

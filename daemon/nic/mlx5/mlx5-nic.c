@@ -90,6 +90,7 @@ static const struct nic_ops mlx5_ops = {
 	.ctx_open = mlx5_ctx_open,
 	.ctx_close = mlx5_ctx_close,
 	.ctx_to_cpu = mlx5_ctx_to_cpu,
+	.agent_attach = nic_no_agent_attach,
 	.mr_reg = mlx5_mr_reg,
 	.mr_dereg = mlx5_mr_dereg,
 	.queues_create = mlx5_queues_create,

@@ -33,7 +33,7 @@ int soft_ctx_saved_fds(struct nic_ctx *base, struct nic_saved_fds *ret_saved)
 {
 	const struct soft_ctx *ctx = soft_ctx(base);
 
-	if (ctx->ledger_fd < 0 || ctx->exec->nic_page.fd < 0)
+	if (ctx->agent || ctx->ledger_fd < 0 || ctx->exec->nic_page.fd < 0)
 		return -EOPNOTSUPP;
 	*ret_saved = (struct nic_saved_fds){
 		.n = SOFT_N_SAVED,
@@ -66,7 +66,7 @@ int soft_ctx_export(struct nic_ctx *base, void **ret_part, size_t *ret_bytes)
 	struct soft_ctx *ctx = soft_ctx(base);
 	struct soft_record record = {.nic = ctx->nic->index, .pdn = ctx->pdn};
 
-	if (ctx->ledger_fd < 0 || ctx->exec->nic_page.fd < 0)
+	if (ctx->agent || ctx->ledger_fd < 0 || ctx->exec->nic_page.fd < 0)
 		return -EOPNOTSUPP;
 	record.n_ports = soft_fabric_gids(ctx->nic->fabric, record.gids);
 	/* The data thread changes it in calls of this thread only. */

@@ -35,6 +35,7 @@ struct soft_ctx *soft_ctx_free(struct soft_ctx *ctx)
 	doorbell_page_deinit(&ctx->page);
 	soft_map_deinit(&ctx->ledger_map);
 	safe_close(ctx->ledger_fd);
+	soft_agent_unref(ctx->agent);
 	pthread_mutex_destroy(&ctx->list_lock);
 	soft_exec_put(ctx->exec);
 	free(ctx);
@@ -99,6 +100,7 @@ static bool run_detach(struct soft_exec *exec, struct soft_call *call)
 	struct soft_ctx *ctx = container_of(call, struct ctx_call, call)->ctx;
 
 	assert_bug(ctx->page.n_queues == 0);
+	soft_agent_end(ctx);
 	doorbell_page_detach(&ctx->page);
 	ctx->ledger = engine_ledger_free(ctx->ledger);
 	return true;

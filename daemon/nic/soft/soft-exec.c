@@ -27,6 +27,7 @@
 static void exec_deinit(struct soft_exec *exec)
 {
 	soft_delay_drain(&exec->delay);
+	soft_agents_drain(exec);
 	exec->engine = engine_free(exec->engine);
 	if (exec->lane) {
 		soft_thread_drop_packets(exec);
@@ -59,6 +60,7 @@ static struct soft_exec *exec_alloc(struct soft_nic *nic, unsigned int index, ui
 	exec->nic_page = NIC_PAGE_NONE;
 	list_init(&exec->calls);
 	list_init(&exec->packets);
+	list_init(&exec->agents);
 	soft_delay_init(&exec->delay, nic->fault.nth + nic->index + (uint64_t)index * SOFT_MAX_NICS);
 	return exec;
 }

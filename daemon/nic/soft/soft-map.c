@@ -37,6 +37,11 @@ int soft_check_kind(enum nic_mem_kind kind)
 	return -EINVAL;
 }
 
+int soft_check_mr_kind(enum nic_mem_kind kind)
+{
+	return kind == NIC_MEM_AGENT ? 0 : soft_check_kind(kind);
+}
+
 static int map_errno(void)
 {
 	return errno == EACCES || errno == EPERM ? -EPERM : -ENOMEM;

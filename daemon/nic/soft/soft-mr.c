@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory regions: a client's memfd, mapped, behind a random key.
+ * Memory regions: a client's memfd, mapped, or what its memory agent reaches (soft-agent.c), behind a random key.
  *
- * The CPU reaches this memory directly, so every operation completes at once. The mapping lives until the last
+ * The CPU reaches mapped memory directly, so every operation completes at once. The mapping lives until the last
  * reference is gone: packets under way keep it beyond the region's end.
  *
  * Registration runs on the caller's thread, except for the engine's part; memory operations on data threads.
@@ -170,11 +170,11 @@ static int mr_new(struct soft_ctx *ctx, const struct nic_mr_attr *attr, uint32_t
 
 	if (!mr)
 		return -ENOMEM;
-	r = soft_check_kind(attr->kind);
+	r = soft_check_mr_kind(attr->kind);
 	if (r == 0 && !nic_mr_attr_is_right(attr))
 		r = -EINVAL;
 	if (r == 0)
-		r = mem_new(ctx->nic, attr, &mr->mem);
+		r = attr->kind == NIC_MEM_AGENT ? soft_agent_mem_new(ctx, attr, &mr->mem) : mem_new(ctx->nic, attr, &mr->mem);
 	if (r < 0)
 		return r;
 	call.attr = (struct engine_mr_attr){

@@ -383,6 +383,7 @@ static bool turn(struct doorbell_poll *poll)
 		exec->poll.now_nsec = nsec_now();
 	look_whether_to_resume(exec);
 	look_whether_to_rest(exec);
+	n += soft_agents_run(exec);
 	poll->is_resting = exec->resting || fault_stops(exec);
 	if (poll->is_resting)
 		return n > 0;
@@ -392,6 +393,7 @@ static bool turn(struct doorbell_poll *poll)
 	if (units > CLOCK_UNITS)
 		exec->poll.now_nsec = nsec_now();
 	n += soft_delay_run(&exec->delay);
+	n += soft_agents_run(exec);
 	soft_foreign_tell(exec);
 	return n + units > 0;
 }
@@ -408,6 +410,8 @@ static bool last_look(struct doorbell_poll *poll)
 	if ((!exec->has_left && __atomic_load_n(&exec->nic->is_leaving, __ATOMIC_SEQ_CST)) ||
 	    (exec->resting && !exec->has_left && __atomic_load_n(&exec->may_resume, __ATOMIC_SEQ_CST)))
 		return true;
+	if (soft_agents_are_pending(exec))
+		return true;
 	if (poll->is_resting)
 		return false;
 	return !list_empty(&exec->packets) ||
@@ -418,13 +422,14 @@ static bool last_look(struct doorbell_poll *poll)
 static uint64_t deadline(struct doorbell_poll *poll)
 {
 	struct soft_exec *exec = exec_of(poll);
-	uint64_t of_engine, of_delay;
+	uint64_t of_agents = soft_agents_deadline(exec), of_engine, of_delay;
 
 	if (poll->is_resting)
-		return UINT64_MAX;
+		return of_agents;
 	of_engine = engine_next_deadline(exec->engine);
 	of_delay = soft_delay_deadline(&exec->delay);
-	return of_delay < of_engine ? of_delay : of_engine;
+	of_engine = of_delay < of_engine ? of_delay : of_engine;
+	return of_agents < of_engine ? of_agents : of_engine;
 }
 
 static const struct doorbell_ops poll_ops = {

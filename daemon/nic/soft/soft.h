@@ -25,6 +25,7 @@
 #include "daemon/nic/doorbell-poll.h"
 #include "daemon/nic/nic-page.h"
 #include "daemon/nic/nic.h"
+#include "daemon/nic/soft/soft-agent.h"
 #include "daemon/nic/soft/soft-delay.h"
 #include "daemon/nic/soft/soft-ring.h"
 #include "daemon/nic/soft/soft-shared.h"
@@ -61,6 +62,7 @@ struct soft_map {
 
 /* Which kinds of memory this backend maps: 0, -EOPNOTSUPP for the others, -EINVAL for what is no kind. */
 int soft_check_kind(enum nic_mem_kind kind);
+int soft_check_mr_kind(enum nic_mem_kind kind); /* the same for regions, which an agent may reach */
 /*
  * Map part of a client's memfd. -EBADF not a memfd of ordinary pages; -EPERM not sealed against shrinking, or
  * not writable; -EINVAL outside the file; -ENOMEM.
@@ -109,6 +111,7 @@ struct soft_lane {
 	uint16_t port, exec; /* where it is in the fabric */
 	struct list *packets; /* atomic stack through link.next, newest first */
 	struct list *calls; /* the same */
+	struct list *agent_items; /* the same: operations of its engine that agents of other executors have ended */
 	struct list *ends; /* the same: of channels that others have opened (struct soft_end.link) */
 	int wake_fd; /* owned eventfd, watched edge-triggered and never read; -1: the thread is in another process */
 };
@@ -456,6 +459,8 @@ struct soft_exec {
 	bool ends_have_more; /* some have something left to read */
 	uint32_t n_downs; /* of the port, when packets were last dropped for that */
 	struct soft_delay delay;
+	struct list agents; /* of its contexts */
+	unsigned int n_agent_items; /* that agents of other executors have */
 	uint64_t calls_after_nsec; /* while there is traffic, no slice of a call before */
 	bool busy; /* the last turn had traffic */
 	bool has_sat_still; /* fault point */
@@ -559,6 +564,7 @@ struct soft_ctx {
 	/* the caller's side: one thread at a time */
 	int ledger_fd; /* -1: it ends with the process */
 	struct soft_map ledger_map;
+	struct soft_agent *agent; /* owned reference; NULL: it has attached none */
 
 	/* data thread */
 	struct engine_ledger *ledger;

@@ -137,6 +137,11 @@ static int fake_ctx_to_cpu(struct nic_ctx *ctx)
 	return r;
 }
 
+static int fake_agent_attach(struct nic_ctx *ctx, int ring_fd, int wake_fd)
+{
+	return call(fake_of(ctx->nic), "attach", NULL);
+}
+
 static struct nic_ctx *fake_ctx_close(struct nic_ctx *base)
 {
 	struct fake_ctx *ctx = container_of(base, struct fake_ctx, base);
@@ -369,6 +374,7 @@ static const struct nic_ops fake_ops = {
 	.ctx_open = fake_ctx_open,
 	.ctx_close = fake_ctx_close,
 	.ctx_to_cpu = fake_ctx_to_cpu,
+	.agent_attach = fake_agent_attach,
 	.mr_reg = fake_mr_reg,
 	.mr_dereg = fake_mr_dereg,
 	.queues_create = fake_queues_create,

@@ -230,6 +230,22 @@ void remote_ctx_quiesce(struct nic_ctx *base, uint64_t timeout_nsec)
 		remote_packet_deinit(&answer);
 }
 
+/* The host maps the ring and keeps both descriptors' copies. */
+int remote_agent_attach(struct nic_ctx *base, int ring_fd, int wake_fd)
+{
+	const int fds[] = {ring_fd, wake_fd};
+	struct remote_request request = {.head = {.op = REMOTE_AGENT_ATTACH}, .n_fds = 2, .fds = fds};
+	struct remote_ctx *ctx = remote_ctx(base);
+	struct remote_packet answer;
+	int r = remote_ctx_call(ctx, &request, &answer);
+
+	if (r < 0)
+		return r;
+	remote_packet_deinit(&answer);
+	ctx->has_agent = true;
+	return 0;
+}
+
 /* ---- close ------------------------------------------------------------------------------------------------------------------ */
 
 /* The answer has the sum of the NIC. */
@@ -284,7 +300,7 @@ int remote_ctx_saved_fds(struct nic_ctx *base, struct nic_saved_fds *ret_saved)
 {
 	const struct remote_ctx *ctx = remote_ctx(base);
 
-	if (ctx->fds[REMOTE_FD_LEDGER] < 0 || ctx->fds[REMOTE_FD_NIC_PAGE] < 0)
+	if (ctx->has_agent || ctx->fds[REMOTE_FD_LEDGER] < 0 || ctx->fds[REMOTE_FD_NIC_PAGE] < 0)
 		return -EOPNOTSUPP;
 	*ret_saved = (struct nic_saved_fds){
 		.n = SOFT_N_SAVED,
@@ -303,7 +319,7 @@ int remote_ctx_export(struct nic_ctx *base, void **ret_part, size_t *ret_bytes)
 	const struct remote_ctx *ctx = remote_ctx(base);
 	struct soft_record record = {.nic = ctx->nic->index, .pdn = ctx->pdn, .past = ctx->past};
 
-	if (ctx->fds[REMOTE_FD_LEDGER] < 0 || ctx->fds[REMOTE_FD_NIC_PAGE] < 0)
+	if (ctx->has_agent || ctx->fds[REMOTE_FD_LEDGER] < 0 || ctx->fds[REMOTE_FD_NIC_PAGE] < 0)
 		return -EOPNOTSUPP;
 	record.n_ports = soft_fabric_gids(soft_nic(ctx->nic->face)->fabric, record.gids);
 	return soft_record_encode(&record, ret_part, ret_bytes);

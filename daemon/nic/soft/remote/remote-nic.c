@@ -284,6 +284,7 @@ static const struct nic_ops remote_ops = {
 	.ctx_open = remote_ctx_open,
 	.ctx_close = remote_ctx_close,
 	.ctx_to_cpu = ctx_to_cpu,
+	.agent_attach = remote_agent_attach,
 	.mr_reg = remote_mr_reg,
 	.mr_dereg = remote_mr_dereg,
 	.queues_create = remote_queues_create,

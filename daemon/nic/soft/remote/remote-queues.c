@@ -40,10 +40,11 @@ static void dereg(struct remote_ctx *ctx, uint64_t id)
 
 int remote_mr_reg(struct nic_ctx *base, const struct nic_mr_attr *attr, struct nic_mr **ret_mr)
 {
-	struct remote_request request = {.head = {.op = REMOTE_MR_REG, .bytes = sizeof(*attr)}, .body = attr, .n_fds = 1, .fds = &attr->fd};
+	struct remote_request request = {.head = {.op = REMOTE_MR_REG, .bytes = sizeof(*attr)}, .body = attr,
+					  .n_fds = attr->kind == NIC_MEM_MEMFD, .fds = &attr->fd};
 	struct remote_ctx *ctx = remote_ctx(base);
 	struct remote_packet answer;
-	int r = soft_check_kind(attr->kind);
+	int r = soft_check_mr_kind(attr->kind);
 
 	if (r < 0)
 		return r;

@@ -28,6 +28,7 @@ enum remote_op {
 	REMOTE_CTX_CLOSE,
 	REMOTE_CTX_UNIMPORT,
 	REMOTE_CTX_QUIESCE,
+	REMOTE_AGENT_ATTACH, /* with the ring and the agent's eventfd */
 	REMOTE_MR_REG,
 	REMOTE_MR_DEREG,
 	REMOTE_QUEUES_CREATE,

@@ -110,6 +110,7 @@ struct remote_ctx {
 	bool is_lost; /* under all->lock: the event is out */
 	struct nic_counters last; /* when they were last asked for */
 	struct nic_counters past; /* of queues that are gone */
+	bool has_agent; /* it cannot outlive the daemon */
 	int fds[REMOTE_N_FDS]; /* owned */
 };
 
@@ -218,6 +219,7 @@ int remote_ctx_new(struct remote_nic *nic, struct remote_host *host, const struc
 /* On the daemon's side alone. */
 struct remote_ctx *remote_ctx_free(struct remote_ctx *ctx);
 
+int remote_agent_attach(struct nic_ctx *ctx, int ring_fd, int wake_fd);
 int remote_mr_reg(struct nic_ctx *ctx, const struct nic_mr_attr *attr, struct nic_mr **ret_mr);
 struct nic_mr *remote_mr_dereg(struct nic_mr *mr);
 /* remote-numbers.c */

@@ -182,6 +182,8 @@ static int work_in_ctx(struct serve *serve, struct serve_ctx *of, struct remote_
 	case REMOTE_CTX_QUIESCE:
 		ctx->nic->ops->ctx_quiesce(ctx, head->nsec);
 		return 0;
+	case REMOTE_AGENT_ATTACH:
+		return request->n_fds == 2 ? ctx->nic->ops->agent_attach(ctx, request->fds[0], request->fds[1]) : -EMFILE;
 	case REMOTE_MR_REG:
 		return reg(ctx, request, answer);
 	case REMOTE_MR_DEREG:
