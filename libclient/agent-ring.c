@@ -111,13 +111,20 @@ static int check_atomic(const struct agent_op *op)
 static int find_region(const struct list *regions, struct agent_op *op)
 {
 	const struct agent_region *region;
+	uint64_t offset, most;
 
-	/* Beginning with the distance, nothing wraps around. */
-	list_for_each_entry(region, regions, link)
-		if (op->addr - region->addr < region->bytes && op->bytes <= region->bytes - (op->addr - region->addr)) {
+	list_for_each_entry(region, regions, link) {
+		/* Beginning with the distance, nothing wraps around. */
+		offset = op->addr - region->addr;
+		most = region->bytes - offset;
+#ifdef FUZZ_PLANT
+		most += PLANTED("agent");
+#endif
+		if (offset < region->bytes && op->bytes <= most) {
 			op->gpu = region->gpu;
 			return 0;
 		}
+	}
 	return -EFAULT;
 }
 
