@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "libclient/agent.h"
 #include "libclient/client-open.h"
 #include "libclient/from-msg.h"
 #include "libclient/objects.h"
@@ -161,6 +162,7 @@ static void client_free_objects(struct shmd_client *client)
 	struct shmd_nic *nic, *nic_next;
 	struct shmd_mem *mem, *mem_next;
 
+	agent_free(client);
 	gpu_mem_free_all(client);
 	gpu_close_all(client);
 	list_for_each_entry_safe(queues, queues_next, &client->queues, link)
@@ -184,6 +186,7 @@ void shmd_client_close(struct shmd_client *client)
 		__atomic_store_n(&client->closing, true, __ATOMIC_RELEASE);
 		shutdown(client->sock, SHUT_RDWR);
 		watcher_stop(client);
+		agent_stop(client);
 	}
 	client_free_objects(client);
 	if (client->health)

@@ -23,6 +23,7 @@ enum {
 	CUDA_NO_GPU = 100,
 	CUDA_INVALID_GPU = 101,
 	CUDA_INVALID_CONTEXT = 201,
+	CUDA_NOT_READY = 600,
 	CUDA_ALREADY_REGISTERED = 712,
 	CUDA_NOT_SUPPORTED = 801,
 };
@@ -49,6 +50,7 @@ enum {
 	X(stream_create, "cuStreamCreate", (cuda_stream * stream, unsigned int flags))                        \
 	X(stream_destroy, "cuStreamDestroy_v2", (cuda_stream stream))                                         \
 	X(stream_sync, "cuStreamSynchronize", (cuda_stream stream))                                           \
+	X(stream_query, "cuStreamQuery", (cuda_stream stream))                                                \
 	X(host_register, "cuMemHostRegister_v2", (void *addr, size_t bytes, unsigned int flags))              \
 	X(host_unregister, "cuMemHostUnregister", (void *addr))                                               \
 	X(host_address, "cuMemHostGetDevicePointer_v2", (cuda_address * gpu, void *addr, unsigned int flags)) \
@@ -63,7 +65,14 @@ enum {
 /* The same; NULL if the driver lacks the function. */
 #define CUDA_OPTIONAL_FUNCTIONS(X)                                                                            \
 	X(range_handle, "cuMemGetHandleForAddressRange",                                                      \
-	  (void *ret_handle, cuda_address addr, size_t bytes, int kind, unsigned long long flags))
+	  (void *ret_handle, cuda_address addr, size_t bytes, int kind, unsigned long long flags))            \
+	X(priority_range, "cuCtxGetStreamPriorityRange", (int *least, int *greatest))                         \
+	X(stream_create_priority, "cuStreamCreateWithPriority",                                               \
+	  (cuda_stream * stream, unsigned int flags, int priority))                                           \
+	X(stream_write4, "cuStreamWriteValue32_v2",                                                           \
+	  (cuda_stream stream, cuda_address addr, uint32_t value, unsigned int flags))                        \
+	X(stream_write8, "cuStreamWriteValue64_v2",                                                           \
+	  (cuda_stream stream, cuda_address addr, uint64_t value, unsigned int flags))
 
 struct cuda_api {
 #define CUDA_MEMBER(name, symbol, parameters) cuda_result(*name) parameters;

@@ -4,7 +4,7 @@
  *
  * Calls into CUDA run with the GPU's context current and leave the caller's own behind.
  *
- * All under client->lock. Nothing of CUDA is called in a forked child.
+ * All under client->lock, but entering and leaving: a context never changes. Nothing of CUDA is called in a forked child.
  */
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of GPUs that a NIC reaches: by dmabuf, by addresses that this process registers, or host memory in its place.
+ * Memory of GPUs that a NIC reaches: by dmabuf, by addresses that this process registers, by the memory agent, or host memory in its place.
  *
  * The library tries each way, the best first, and its failure is the reason for the next. A failure that another way would not
  * mend (quota, a NIC or a daemon that is gone) ends the search.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "libclient/gpu-private.h"
+#include "libclient/agent.h"
 #include "proto/base/overflow.h"
 
 /* ---- the ways ------------------------------------------------------------------------------------------------------ */
@@ -26,12 +28,17 @@ static bool may_step_down(const struct shmd_client *client, int err)
 	}
 }
 
-static bool takes_dmabuf(const struct shmd_nic_info *info)
+static bool takes(const struct shmd_nic_info *info, enum shmd_mem_kind kind)
 {
 	for (unsigned int i = 0; i < 4 && info->mem_kinds[i]; i++)
-		if (info->mem_kinds[i] == SHMD_MEM_DMABUF)
+		if (info->mem_kinds[i] == kind)
 			return true;
 	return false;
+}
+
+static uint64_t iova_of(const struct shmd_gpu_mr_attr *attr)
+{
+	return attr->iova ? attr->iova : attr->addr;
 }
 
 /* start and end are page-aligned, as CUDA requires. */
@@ -66,12 +73,12 @@ static int reg_dmabuf(struct shmd_gpu *gpu, struct shmd_nic *nic, const struct s
 {
 	struct shmd_mr_attr mr = {.kind = SHMD_MEM_DMABUF,
 				  .length_bytes = attr->length_bytes,
-				  .iova = attr->addr,
+				  .iova = iova_of(attr),
 				  .access = attr->access};
 	_cleanup_close_ int fd = -1;
 	int r;
 
-	if (!takes_dmabuf(&nic->info))
+	if (!takes(&nic->info, SHMD_MEM_DMABUF))
 		return text_fail(-EOPNOTSUPP, "no dmabuf: %s takes none", nic->info.name);
 	r = export_dmabuf(gpu, attr, &mr.offset, &fd);
 	if (r < 0)
@@ -86,29 +93,75 @@ static int reg_peermem(struct shmd_nic *nic, const struct shmd_gpu_mr_attr *attr
 					.fd = -1,
 					.offset = attr->addr,
 					.length_bytes = attr->length_bytes,
-					.iova = attr->addr,
+					.iova = iova_of(attr),
 					.access = attr->access};
 
 	return mr_reg(nic, &mr, reason, ret_mr);
 }
 
-/* Automatic mode tries both, and the text of a failure has both reasons. */
-static int reg_ways(struct shmd_gpu *gpu, struct shmd_nic *nic, const struct shmd_gpu_mr_attr *attr, struct shmd_mr **ret_mr)
+/* The agent must know the addresses before the NIC may ask for them. */
+static int reg_agent(struct shmd_gpu *gpu, struct shmd_nic *nic, const struct shmd_gpu_mr_attr *attr, const char *reason,
+		     struct shmd_mr **ret_mr)
 {
-	char why[CLIENT_TEXT_BYTES], why_too[CLIENT_TEXT_BYTES];
+	const struct shmd_mr_attr mr = {.kind = SHMD_MEM_AGENT,
+					.fd = -1,
+					.offset = attr->addr,
+					.length_bytes = attr->length_bytes,
+					.iova = iova_of(attr),
+					.access = attr->access};
+	char why[CLIENT_TEXT_BYTES];
+	struct agent_region *region = NULL;
 	int r;
 
-	if (attr->mode == SHMD_GPU_MEM_PEERMEM)
-		return reg_peermem(nic, attr, "", ret_mr);
-	r = reg_dmabuf(gpu, nic, attr, ret_mr);
-	if (r == 0 || attr->mode == SHMD_GPU_MEM_DMABUF || !may_step_down(gpu->client, r))
+	if (!takes(&nic->info, SHMD_MEM_AGENT))
+		return text_fail(-EOPNOTSUPP, "%s takes none", nic->info.name);
+	r = agent_region_add(nic, gpu, attr->addr, attr->length_bytes, &region);
+	if (r < 0)
 		return r;
+	r = mr_reg(nic, &mr, reason, ret_mr);
+	if (!r) {
+		(*ret_mr)->agent_region = region;
+		return 0;
+	}
 	text_copy(why, sizeof(why), shmd_error_text());
-	r = reg_peermem(nic, attr, why, ret_mr);
-	if (r == 0 || !may_step_down(gpu->client, r))
-		return r;
-	text_copy(why_too, sizeof(why_too), shmd_error_text());
-	return text_fail(r, "%s; no peermem: %s", why, why_too);
+	(void)agent_region_end(gpu->client, region);
+	return text_fail(r, "%s", why);
+}
+
+static int reg_way(struct shmd_gpu *gpu, struct shmd_nic *nic, const struct shmd_gpu_mr_attr *attr, enum shmd_gpu_mem_mode mode,
+		   const char *reason, struct shmd_mr **ret_mr)
+{
+	switch (mode) {
+	case SHMD_GPU_MEM_PEERMEM:
+		return reg_peermem(nic, attr, reason, ret_mr);
+	case SHMD_GPU_MEM_AGENT:
+		return reg_agent(gpu, nic, attr, reason, ret_mr);
+	default:
+		return reg_dmabuf(gpu, nic, attr, ret_mr);
+	}
+}
+
+/* Automatic mode tries all, and the text of a failure has all reasons. */
+static int reg_ways(struct shmd_gpu *gpu, struct shmd_nic *nic, const struct shmd_gpu_mr_attr *attr, struct shmd_mr **ret_mr)
+{
+	static const struct {
+		enum shmd_gpu_mem_mode mode;
+		const char *name;
+	} ways[] = {{SHMD_GPU_MEM_DMABUF, ""}, {SHMD_GPU_MEM_PEERMEM, "; no peermem: "}, {SHMD_GPU_MEM_AGENT, "; no agent: "}};
+	char why[CLIENT_TEXT_BYTES] = "";
+	int r = 0;
+
+	if (attr->mode != SHMD_GPU_MEM_AUTO)
+		return reg_way(gpu, nic, attr, attr->mode, "", ret_mr);
+	for (unsigned int i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		size_t used = strlen(why);
+
+		r = reg_way(gpu, nic, attr, ways[i].mode, why, ret_mr);
+		if (r == 0 || !may_step_down(gpu->client, r))
+			return r;
+		snprintf(why + used, sizeof(why) - used, "%s%s", ways[i].name, shmd_error_text());
+	}
+	return text_fail(r, "%s", why);
 }
 
 /* ---- the caller's memory ------------------------------------------------------------------------------------ */
@@ -138,9 +191,10 @@ int shmd_gpu_mr_reg(struct shmd_gpu *gpu, struct shmd_nic *nic, const struct shm
 		return r;
 	if (!attr || !ret_mr)
 		return text_fail(-EINVAL, "attr or ret_mr is NULL");
-	if ((unsigned int)attr->mode > SHMD_GPU_MEM_PEERMEM)
+	if ((unsigned int)attr->mode > SHMD_GPU_MEM_AGENT || attr->mode == SHMD_GPU_MEM_HOST)
 		return text_fail(-EINVAL, "mode %d is none for memory of a GPU", (int)attr->mode);
-	if (!attr->length_bytes || add_overflows(attr->addr, attr->length_bytes, &end))
+	if (!attr->length_bytes || add_overflows(attr->addr, attr->length_bytes, &end) ||
+	    add_overflows(attr->iova, attr->length_bytes, &end))
 		return text_fail(-EINVAL, "the range is empty or wraps around");
 	r = check_access(attr->access);
 	return r < 0 ? r : reg_ways(gpu, nic, attr, ret_mr);
@@ -227,6 +281,13 @@ static int alloc_on_gpu(struct shmd_gpu_mem *mem)
 	return r;
 }
 
+static enum shmd_gpu_mem_mode mode_of(enum shmd_mem_kind kind)
+{
+	if (kind == SHMD_MEM_AGENT)
+		return SHMD_GPU_MEM_AGENT;
+	return kind == SHMD_MEM_DMABUF ? SHMD_GPU_MEM_DMABUF : SHMD_GPU_MEM_PEERMEM;
+}
+
 static int make_on_gpu(struct shmd_gpu_mem *mem, struct shmd_nic *nic, const struct shmd_gpu_mem_attr *attr)
 {
 	struct shmd_gpu_mr_attr mr = {.length_bytes = mem->info.bytes, .access = attr->access, .mode = attr->mode};
@@ -237,7 +298,7 @@ static int make_on_gpu(struct shmd_gpu_mem *mem, struct shmd_nic *nic, const str
 	r = reg_ways(mem->gpu, nic, &mr, &info->mr);
 	if (r < 0)
 		return r;
-	info->mode = info->mr->info.kind == SHMD_MEM_DMABUF ? SHMD_GPU_MEM_DMABUF : SHMD_GPU_MEM_PEERMEM;
+	info->mode = mode_of(info->mr->info.kind);
 	text_copy(info->reason, sizeof(info->reason), info->mr->info.reason);
 	return 0;
 }
@@ -289,7 +350,7 @@ static int check_mem_attr(const struct shmd_gpu_mem_attr *attr, uint64_t *ret_by
 {
 	uint64_t mask = page_bytes() - 1;
 
-	if ((unsigned int)attr->mode > SHMD_GPU_MEM_HOST)
+	if ((unsigned int)attr->mode > SHMD_GPU_MEM_AGENT)
 		return text_fail(-EINVAL, "mode %d is unknown; 0 takes the best that works", (int)attr->mode);
 	if (!attr->bytes || add_overflows(attr->bytes, mask, ret_bytes))
 		return text_fail(-EINVAL, "the size is 0 or too large");

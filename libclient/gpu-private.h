@@ -52,7 +52,7 @@ struct gpu_view {
 /* ---- gpu-context.c */
 
 bool gpu_may_call_cuda(const struct shmd_client *client);
-/* Makes the GPU's context current; gpu_leave() brings the caller's own back. */
+/* Makes the GPU's context current; gpu_leave() brings the caller's own back. These two and gpu_finish() need no lock. */
 int gpu_enter(struct shmd_gpu *gpu);
 void gpu_leave(struct shmd_gpu *gpu);
 /* Leaves the context. 0; or a negative errno, with text, if result is not CUDA_OK. */

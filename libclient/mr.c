@@ -17,6 +17,7 @@
 #include <arpa/inet.h>
 #include <unistd.h>
 
+#include "libclient/agent.h"
 #include "libclient/command-fd.h"
 #include "libclient/objects.h"
 #include "proto/base/overflow.h"
@@ -39,6 +40,8 @@ static int check_attr(const struct shmd_mr_attr *attr)
 
 	if (attr->kind < SHMD_MEM_MEMFD || attr->kind > SHMD_MEM_PEERMEM)
 		return text_fail(-EINVAL, "memory kind %d is unknown", (int)attr->kind);
+	if (attr->kind == SHMD_MEM_AGENT)
+		return text_fail(-EINVAL, "memory of kind agent belongs to a GPU: register it by shmd_gpu_mr_reg()");
 	if (!attr->length_bytes || add_overflows(attr->offset, attr->length_bytes, &end) ||
 	    add_overflows(attr->iova, attr->length_bytes, &end))
 		return text_fail(-EINVAL, "the range is empty or wraps around");
@@ -257,8 +260,13 @@ int shmd_mr_dereg(struct shmd_mr *mr)
 	struct shmd_client *client = mr ? mr->nic->client : NULL;
 	int r = client_check(client);
 
-	if (!r)
+	if (!r && !mr->is_ended)
 		r = request_destroy(client, MSG_MEM_DEREG_REQ, mr->handle);
+	if (r < 0)
+		return r;
+	mr->is_ended = true;
+	/* The NIC asks for nothing more; what it has asked for may be under way. */
+	r = mr->agent_region ? agent_region_end(client, mr->agent_region) : 0;
 	if (r < 0)
 		return r;
 	client_lock(client);

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "libclient/agent.h"
 #include "libclient/from-msg.h"
 #include "libclient/objects.h"
 
@@ -300,6 +301,7 @@ int shmd_nic_close(struct shmd_nic *nic)
 	client_lock(client);
 	n_users = nic->n_users;
 	if (!n_users) {
+		agent_forget_nic(nic);
 		gpu_forget_range(client, nic->page);
 		gpu_forget_range(client, nic->former_page);
 		nic_free(nic);

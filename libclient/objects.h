@@ -43,6 +43,8 @@ struct shmd_mr {
 	struct shmd_nic *nic;
 	struct list link;
 	uint32_t handle;
+	bool is_ended; /* at the daemon */
+	struct agent_region *agent_region; /* AGENT: what the memory agent reaches; or NULL */
 	uint32_t lkey, rkey;
 	struct shmd_mr_info info;
 };

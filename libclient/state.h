@@ -80,6 +80,7 @@ struct shmd_client {
 	struct list gpus; /* shmd_gpu.link: the open ones */
 	struct list gpu_pins; /* gpu_pin.link */
 	struct list gpu_mems; /* shmd_gpu_mem.link */
+	struct agent *agent; /* owned; NULL until a NIC needs it */
 };
 
 /* ---- state.c */

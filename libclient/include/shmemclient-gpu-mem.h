@@ -2,16 +2,22 @@
 /*
  * Memory of GPUs of libshmemclient, a part of <shmemclient.h>, whose head holds for it too.
  *
- * A NIC reaches memory of a GPU in one of two ways; if neither works, kernels use host memory instead. Best first:
+ * A NIC reaches memory of a GPU in one of three ways; if none works, kernels use host memory instead. Best first:
  *
  *	dmabuf	CUDA exports the memory as a descriptor, which shmemd registers (kernel 5.12, CUDA 11.7, the open driver)
  *	peermem	the library registers the addresses by the command descriptor of doorbell mode uar-mmap, and a kernel module of
  *		the GPU's driver (nvidia-peermem) finds the pages. The library tries it, and does not go by the module's name
+ *	agent	for NICs in software: a thread of the library, the memory agent, carries out the NIC's reads, writes and atomics by
+ *		CUDA, on a stream of its own that does not wait for kernels
  *	host	sealed host memory that kernels reach over the bus
  *
  * "Automatic" takes the first that works, and reports why the better ones did not: in the error text or the info functions here,
  * in shmemd's log, in `shmemctl list mrs`. If quota or memory on the GPU runs out, or the NIC or shmemd is gone, it tries no
  * other way and returns the error.
+ *
+ * The agent lives in this process. If the process ends, stops (SIGSTOP) or its GPU fails, the NIC completes requests for that memory with an
+ * error. CUDA calls that wait for kernels inside the driver, such as cuMemFree(), hold it up meanwhile. Atomics of NICs are exact against
+ * each other, not against those of kernels.
  */
 #ifndef SHMEMCLIENT_GPU_MEM_H
 #define SHMEMCLIENT_GPU_MEM_H
@@ -29,13 +35,15 @@ enum shmd_gpu_mem_mode {
 	SHMD_GPU_MEM_DMABUF = 1,
 	SHMD_GPU_MEM_PEERMEM = 2,
 	SHMD_GPU_MEM_HOST = 3,
+	SHMD_GPU_MEM_AGENT = 4,
 };
 
 struct shmd_gpu_mr_attr {
-	uint64_t addr; /* on the GPU, and in work requests */
+	uint64_t addr; /* on the GPU */
 	uint64_t length_bytes; /* at least 1 */
 	uint32_t access; /* SHMD_ACCESS_*; 0: only this session's own NIC may read it */
 	enum shmd_gpu_mem_mode mode; /* 0: automatic; HOST is refused */
+	uint64_t iova; /* by which work requests name the first byte; 0: addr. Agrees with addr modulo 4096 */
 };
 
 /*
@@ -45,7 +53,7 @@ struct shmd_gpu_mr_attr {
  * moves. The MR is like any other in keys, quota and shmd_mr_dereg(); shmd_mr_info() has the way and the reason.
  *
  * Ownership	the memory stays the caller's, which deregisters before freeing it
- * Blocks	for at most two requests, and while CUDA and the kernel pin the pages
+ * Blocks	for at most four requests, and while CUDA and the kernel pin the pages
  * Errors	-EOPNOTSUPP and errors of CUDA, the kernel and shmemd, with the reason of every way that was tried; -EDQUOT; -ENOSPC
  *		the NIC is full; -ENODEV the NIC is gone
  */
@@ -74,7 +82,7 @@ struct shmd_gpu_mem_info {
  * Memory of the GPU, or of the host if the NIC cannot reach that; registered with the NIC. Its content is undefined.
  *
  * Lifetime	until shmd_gpu_mem_free(), which comes before shmd_gpu_close()
- * Blocks	for at most three requests, and while CUDA and the kernel pin the pages
+ * Blocks	for at most five requests, and while CUDA and the kernel pin the pages
  * Errors	-ENOMEM; -EDQUOT; -EIO and other errors of CUDA; those of shmd_gpu_mr_reg()
  */
 SHMD_EXPORT int shmd_gpu_mem_alloc(struct shmd_gpu *gpu, struct shmd_nic *nic, const struct shmd_gpu_mem_attr *attr,
@@ -84,8 +92,8 @@ SHMD_EXPORT int shmd_gpu_mem_info(const struct shmd_gpu_mem *mem, struct shmd_gp
 /*
  * shmd_gpu_mem_free - deregister and free it
  *
- * No kernel may use it during or after the call, and work requests that still name it fail. On failure to deregister the handle
- * stays, and the call may be repeated.
+ * No kernel may use it during or after the call, and work requests that still name it fail. Waits until the memory agent has carried
+ * out what is under way. On failure to deregister the handle stays, and the call may be repeated.
  */
 SHMD_EXPORT int shmd_gpu_mem_free(struct shmd_gpu_mem *mem);
 

@@ -371,7 +371,8 @@ SHMD_EXPORT int shmd_mr_info(const struct shmd_mr *mr, struct shmd_mr_info *ret_
 /*
  * shmd_mr_dereg - end a registration
  *
- * Work requests that still use its keys fail. The handle is freed on success only.
+ * Work requests that still use its keys fail. For memory behind the memory agent it waits until what is under way is carried out:
+ * -ETIMEDOUT after the client's time limit. The handle is freed on success only.
  */
 SHMD_EXPORT int shmd_mr_dereg(struct shmd_mr *mr);
 

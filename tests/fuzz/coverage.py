@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HARNESSES = ('agent-answers', 'bootstrap', 'config', 'decode', 'dispatch', 'engine', 'packet', 'pmi', 'state', 'topology', 'wqe')
+HARNESSES = ('agent-answers', 'agent-requests', 'bootstrap', 'config', 'decode', 'dispatch', 'engine', 'packet', 'pmi', 'state', 'topology', 'wqe')
 
 # Files that hostile bytes meet first, and the share of lines that the saved inputs must reach. None: no share.
 GROUPS = {
@@ -31,6 +31,7 @@ GROUPS = {
     'configuration': (40, ['daemon/settings/settings.c']),
     'saved state': (85, ['daemon/restart/state.c', 'daemon/restart/state-write.c']),
     'messages of a bootstrap': (90, ['libclient/runtime/bootstrap/wire.c', 'libclient/runtime/bootstrap/uid.c']),
+    'rings of memory agents': (80, ['libclient/agent-ring.c']), # less the words by which they sleep and end
     'topology files': (90, ['daemon/topo/xml.c', 'daemon/topo/read-*.c', 'daemon/topo/dump.c', 'daemon/topo/topo.c',
                             'daemon/host/text.c']),
     'assignment': (89, ['daemon/topo/policy*.c', 'daemon/topo/exclude.c', 'daemon/topo/assign.c', 'daemon/topo/distance.c',
@@ -39,6 +40,7 @@ GROUPS = {
 # Aims of each harness; tools/fuzz reports it after a run.
 AIMS = {
     'agent-answers': ['answers of memory agents'],
+    'agent-requests': ['rings of memory agents'],
     'bootstrap': ['messages of a bootstrap'],
     'config': ['configuration'],
     'decode': ['codec'],

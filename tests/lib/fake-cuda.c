@@ -20,7 +20,9 @@ enum {
 	INVALID_GPU = 101,
 	INVALID_CONTEXT = 201,
 	ALREADY = 712,
+	NOT_READY = 600,
 	NOT_REGISTERED = 713,
+	NOT_SUPPORTED = 801,
 };
 
 struct context {
@@ -35,8 +37,19 @@ struct range {
 	struct context *context; /* it lives with the context that registered it */
 };
 
+/* What a stream has still to do. */
+struct work {
+	char *to;
+	const char *from; /* or NULL: value */
+	size_t bytes;
+	uint64_t value;
+};
+
+#define MAX_WORK 4096
 struct stream {
 	struct context *context;
+	struct work *work; /* MAX_WORK; NULL while nothing was put off */
+	int n_work, n_polls;
 };
 
 #define MAX_RANGES 64
@@ -48,9 +61,26 @@ static _Thread_local struct context *stack[8];
 static _Thread_local int depth;
 static char fail_symbol[64];
 static int fail_result, n_fails, n_good;
+static int n_polls_before; /* 0: nothing is put off */
+static int lacks_values;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int take_lock(void)
+{
+	return pthread_mutex_lock(&lock);
+}
+
+static void drop_lock(int *taken)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+#define LOCKED __attribute__((cleanup(drop_lock), unused)) int taken_ = take_lock()
 
 void fake_cuda_fail_after(const char *symbol, int result, int n_before, int n)
 {
+	LOCKED;
 	snprintf(fail_symbol, sizeof(fail_symbol), "%s", symbol);
 	fail_result = result;
 	n_good = n_before;
@@ -67,15 +97,28 @@ void fake_cuda_fail(const char *symbol, int result)
 	fake_cuda_fail_times(symbol, result, 1);
 }
 
+void fake_cuda_put_off(int n_polls)
+{
+	__atomic_store_n(&n_polls_before, n_polls, __ATOMIC_RELEASE);
+}
+
+void fake_cuda_lack_values(int lacks)
+{
+	__atomic_store_n(&lacks_values, lacks, __ATOMIC_RELEASE);
+}
+
 int fake_cuda_failed(void)
 {
+	LOCKED;
 	return !fail_symbol[0];
 }
 
 struct fake_cuda_counts fake_cuda_counts(void)
 {
-	struct fake_cuda_counts now = counts;
+	struct fake_cuda_counts now;
+	LOCKED;
 
+	now = counts;
 	now.contexts = contexts[0].n_retained + contexts[1].n_retained;
 	now.pushed = depth;
 	return now;
@@ -104,21 +147,9 @@ static int enter(const char *symbol, int needs_context)
 	return needs_context && !current() ? INVALID_CONTEXT : OK;
 }
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-static int take_lock(void)
-{
-	return pthread_mutex_lock(&lock);
-}
-
-static void drop_lock(int *taken)
-{
-	pthread_mutex_unlock(&lock);
-}
-
 /* Every call begins with it and holds the lock to its end. */
 #define ENTER(needs_context)                                                                                  \
-	__attribute__((cleanup(drop_lock), unused)) int taken_ = take_lock();                                 \
+	LOCKED;                                                                                               \
 	int result_ = enter(__func__, needs_context);                                                         \
                                                                                                               \
 	if (result_)                                                                                          \
@@ -224,19 +255,69 @@ int cuCtxPopCurrent_v2(void **context)
 	return OK;
 }
 
-EXPORT int cuStreamCreate(void **stream, unsigned int flags);
-int cuStreamCreate(void **stream, unsigned int flags)
+static void *make_stream(unsigned int flags)
 {
-	struct stream *s;
+	struct stream *s = calloc(1, sizeof(*s));
 
-	ENTER(1);
-	s = calloc(1, sizeof(*s));
 	if (!s || flags != 1)
 		abort();
 	s->context = current();
 	counts.streams++;
-	*stream = s;
+	return s;
+}
+
+EXPORT int cuStreamCreate(void **stream, unsigned int flags);
+int cuStreamCreate(void **stream, unsigned int flags)
+{
+	ENTER(1);
+	*stream = make_stream(flags);
 	return OK;
+}
+
+EXPORT int cuCtxGetStreamPriorityRange(int *least, int *greatest);
+int cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+	ENTER(1);
+	*least = 0;
+	*greatest = -5;
+	return OK;
+}
+
+EXPORT int cuStreamCreateWithPriority(void **stream, unsigned int flags, int priority);
+int cuStreamCreateWithPriority(void **stream, unsigned int flags, int priority)
+{
+	ENTER(1);
+	if (priority < -5 || priority > 0)
+		return INVALID_VALUE;
+	*stream = make_stream(flags);
+	return OK;
+}
+
+static void work_do(const struct work *work)
+{
+	memcpy(work->to, work->from ? work->from : (const char *)&work->value, work->bytes);
+}
+
+static void stream_flush(struct stream *stream)
+{
+	for (int i = 0; i < stream->n_work; i++)
+		work_do(&stream->work[i]);
+	stream->n_work = stream->n_polls = 0;
+}
+
+/* Now, or once the stream was polled. */
+static void stream_put(struct stream *stream, const struct work *work)
+{
+	if (!__atomic_load_n(&n_polls_before, __ATOMIC_ACQUIRE) && !stream->n_work) {
+		work_do(work);
+		return;
+	}
+	if (!stream->work)
+		stream->work = calloc(MAX_WORK, sizeof(*work));
+	if (!stream->work || stream->n_work == MAX_WORK)
+		abort();
+	stream->work[stream->n_work++] = *work;
+	stream->n_polls = 0;
 }
 
 EXPORT int cuStreamDestroy_v2(void *stream);
@@ -244,6 +325,8 @@ int cuStreamDestroy_v2(void *stream)
 {
 	ENTER(1);
 	counts.streams--;
+	stream_flush(stream);
+	free(((struct stream *)stream)->work);
 	free(stream);
 	return OK;
 }
@@ -257,7 +340,22 @@ EXPORT int cuStreamSynchronize(void *stream);
 int cuStreamSynchronize(void *stream)
 {
 	ENTER(1);
+	stream_flush(stream);
 	return check_stream(stream);
+}
+
+EXPORT int cuStreamQuery(void *stream);
+int cuStreamQuery(void *stream)
+{
+	struct stream *s = stream;
+
+	ENTER(1);
+	if (check_stream(s))
+		return INVALID_CONTEXT;
+	if (s->n_work && s->n_polls++ < __atomic_load_n(&n_polls_before, __ATOMIC_ACQUIRE))
+		return NOT_READY;
+	stream_flush(s);
+	return OK;
 }
 
 /* ---- registered memory: a second mapping of the same pages for each GPU */
@@ -401,26 +499,89 @@ int cuMemGetHandleForAddressRange(void *handle, uint64_t addr, size_t bytes, int
 	return OK;
 }
 
+static int holds(const char *addr, size_t size, const char *at, size_t bytes)
+{
+	return addr && at >= addr && bytes <= size && (size_t)(at - addr) <= size - bytes;
+}
+
+/* On the GPU: in an allocation, or where a GPU sees registered memory. */
+static int is_on_gpu(const void *at, size_t bytes)
+{
+	int found = 0;
+
+	for (int i = 0; i < MAX_ALLOCATIONS && !found; i++)
+		found = holds(allocations[i].addr, allocations[i].bytes, at, bytes);
+	for (int i = 0; i < MAX_RANGES && !found; i++)
+		for (int gpu = 0; gpu < FAKE_CUDA_GPUS && !found; gpu++)
+			found = ranges[i].addr && holds(ranges[i].alias[gpu], ranges[i].bytes, at, bytes);
+	return found;
+}
+
+/* CUDA's memory lies here in the same space as the program's, but a program must not name it as its own. */
+static int is_allocated(const void *at)
+{
+	for (int i = 0; i < MAX_ALLOCATIONS; i++)
+		if (holds(allocations[i].addr, allocations[i].bytes, at, 1))
+			return 1;
+	return 0;
+}
+
 EXPORT int cuMemcpyHtoDAsync_v2(uint64_t dst, const void *src, size_t bytes, void *stream);
 int cuMemcpyHtoDAsync_v2(uint64_t dst, const void *src, size_t bytes, void *stream)
 {
 	ENTER(1);
-	memcpy((void *)(uintptr_t)dst, src, bytes);
-	return check_stream(stream);
+	if (check_stream(stream))
+		return INVALID_CONTEXT;
+	if (!is_on_gpu((void *)(uintptr_t)dst, bytes) || is_allocated(src))
+		return INVALID_VALUE;
+	stream_put(stream, &(struct work){.to = (char *)(uintptr_t)dst, .from = src, .bytes = bytes});
+	return OK;
 }
 
 EXPORT int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t bytes, void *stream);
 int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t bytes, void *stream)
 {
 	ENTER(1);
-	memcpy(dst, (void *)(uintptr_t)src, bytes);
-	return check_stream(stream);
+	if (check_stream(stream))
+		return INVALID_CONTEXT;
+	if (!is_on_gpu((void *)(uintptr_t)src, bytes) || is_allocated(dst))
+		return INVALID_VALUE;
+	stream_put(stream, &(struct work){.to = dst, .from = (const char *)(uintptr_t)src, .bytes = bytes});
+	return OK;
+}
+
+static int write_value(struct stream *stream, uint64_t addr, uint64_t value, size_t bytes, unsigned int flags)
+{
+	if (__atomic_load_n(&lacks_values, __ATOMIC_ACQUIRE))
+		return NOT_SUPPORTED;
+	if (check_stream(stream))
+		return INVALID_CONTEXT;
+	if (flags || addr % bytes || !is_on_gpu((void *)(uintptr_t)addr, bytes))
+		return INVALID_VALUE;
+	stream_put(stream, &(struct work){.to = (char *)(uintptr_t)addr, .bytes = bytes, .value = value});
+	return OK;
+}
+
+EXPORT int cuStreamWriteValue32_v2(void *stream, uint64_t addr, uint32_t value, unsigned int flags);
+int cuStreamWriteValue32_v2(void *stream, uint64_t addr, uint32_t value, unsigned int flags)
+{
+	ENTER(1);
+	return write_value(stream, addr, value, 4, flags);
+}
+
+EXPORT int cuStreamWriteValue64_v2(void *stream, uint64_t addr, uint64_t value, unsigned int flags);
+int cuStreamWriteValue64_v2(void *stream, uint64_t addr, uint64_t value, unsigned int flags)
+{
+	ENTER(1);
+	return write_value(stream, addr, value, 8, flags);
 }
 
 EXPORT int cuMemsetD8Async(uint64_t dst, unsigned char value, size_t bytes, void *stream);
 int cuMemsetD8Async(uint64_t dst, unsigned char value, size_t bytes, void *stream)
 {
 	ENTER(1);
+	if (!is_on_gpu((void *)(uintptr_t)dst, bytes))
+		return INVALID_VALUE;
 	memset((void *)(uintptr_t)dst, value, bytes);
 	return check_stream(stream);
 }

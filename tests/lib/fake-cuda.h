@@ -24,6 +24,10 @@ __attribute__((visibility("default"))) void fake_cuda_fail_times(const char *sym
 __attribute__((visibility("default"))) void fake_cuda_fail_after(const char *symbol, int result, int n_before, int n);
 /* Whether that call came. */
 __attribute__((visibility("default"))) int fake_cuda_failed(void);
+/* Copies and memory operations of streams are done once the stream was polled that often. 0, as at the start: at once. */
+__attribute__((visibility("default"))) void fake_cuda_put_off(int n_polls);
+/* The driver has no memory operations of streams. */
+__attribute__((visibility("default"))) void fake_cuda_lack_values(int lacks);
 __attribute__((visibility("default"))) struct fake_cuda_counts fake_cuda_counts(void);
 /* Make the primary context of a GPU current in this thread, as the CUDA runtime does; -1: none. */
 __attribute__((visibility("default"))) void fake_cuda_set_current(int ordinal);

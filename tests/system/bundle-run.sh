@@ -14,6 +14,7 @@ Starts a private shmemd from this folder, runs one thing against it and stops it
   gpu-demo [ARG...]  the demo with CUDA kernels: --gpus 2 for two GPUs
   no-launch          the same without kernels: succeeds when the demo fails
   selftest           every device function on GPU 0, from the headers and from the device library
+  agent-selftest     payload in memory of GPU 0 behind the memory agent, on an idle GPU and while a kernel spins
   pe-selftest        every device function on PEs and teams, over mapped memory, on GPU 0
   kill               the daemon dies while kernels wait; then the self-test, on a new daemon
   sanitize           self-tests and demo under compute-sanitizer: memcheck, racecheck, synccheck; with two GPUs
@@ -29,7 +30,7 @@ TEXT
 what=$1
 shift
 case $what in
-demo | gpu-demo | no-launch | selftest | pe-selftest | kill | sanitize | bench | bench-cpu) ;;
+demo | gpu-demo | no-launch | selftest | agent-selftest | pe-selftest | kill | sanitize | bench | bench-cpu) ;;
 --help) usage; exit 0 ;;
 *) usage >&2; exit 2 ;;
 esac
@@ -105,6 +106,7 @@ selftest)
     program gpu-selftest || status=$?
     program gpu-selftest-library || status=$?
     ;;
+agent-selftest) start_daemon; program gpu-agent-selftest || status=$? ;;
 pe-selftest)
     program gpu-pe-selftest "$@" || status=$?
     program gpu-coll-selftest "$@" || status=$?
