@@ -4,6 +4,8 @@
 
   tests/lib/run-tests.py BUILD [ARGUMENT OF MESON TEST]...
 
+Runs the suite `long` too.
+
 A test that passes all three is called unsteady: the log then has what it said alone, with the first failure kept beside it,
 and report.py names it. It wants mending, and it says nothing about the change at hand. No second hearing for what a
 sanitizer found, what died by a signal, and where more than a few tests failed or two hung: those are bugs however seldom
@@ -26,8 +28,13 @@ CANNOT_BE_CHANCE = re.compile(r'(Address|Leak|Thread|Memory)Sanitizer|runtime er
 AGAIN = 'again'
 
 
+def with_all_suites(arguments):
+    """Plain `meson test` leaves the suite `long` out; a suite that is named always runs, and that of the project is all of them."""
+    return arguments if '--suite' in arguments else ['--suite', 'shmemd', *arguments]
+
+
 def meson(build, arguments):
-    subprocess.run(['meson', 'test', '-C', build, '--no-rebuild', '--print-errorlogs', *arguments], check=False)
+    subprocess.run(['meson', 'test', '-C', build, '--no-rebuild', '--print-errorlogs', *with_all_suites(arguments)], check=False)
 
 
 def read(log):

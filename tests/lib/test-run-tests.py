@@ -17,6 +17,7 @@ import json, os, pathlib, sys
 args = sys.argv[1:]
 said = json.loads(os.environ["FAKE"])
 base = args[args.index("--logbase") + 1] if "--logbase" in args else "testlog"
+(pathlib.Path(args[args.index("-C") + 1]) / "arguments").write_text(" ".join(args))
 entries = said["alone"][args[-1]] if "--repeat" in args else said["beside"]
 logs = pathlib.Path(args[args.index("-C") + 1]) / "meson-logs"
 logs.mkdir(exist_ok=True)
@@ -47,6 +48,7 @@ class TestSecondHearing(unittest.TestCase):
                    'FAKE': json.dumps({'beside': beside, 'alone': alone or {}})}
             done = subprocess.run([sys.executable, FOLDER / 'run-tests.py', folder, *args], env=env, stdout=subprocess.DEVNULL,
                                   check=False)
+            self.arguments = (pathlib.Path(folder) / 'arguments').read_text(encoding='utf-8')
             log = pathlib.Path(folder) / 'meson-logs/testlog.json'
             if not log.exists():
                 return done.returncode, []
@@ -55,6 +57,12 @@ class TestSecondHearing(unittest.TestCase):
 
     def test_all_passed(self):
         self.assertEqual(self.run_tests([GOOD]), (0, ['1 passed, 0 failed, 0 skipped']))
+
+    def test_all_suites_run_unless_some_are_named(self):
+        for args, wanted in (((), '--suite shmemd'), (('--suite', 'unit'), '--suite unit')):
+            self.run_tests([GOOD], None, *args)
+            self.assertRegex(self.arguments, f'{wanted}$')
+            self.assertEqual(self.arguments.count('--suite'), 1)
 
     def test_passed_three_times_alone_is_unsteady_and_named(self):
         status, lines = self.run_tests([GOOD, BAD], {'test-bad': [BAD_ALONE] * 3})
