@@ -51,7 +51,7 @@ static void *gpu_memory(struct shmd_world *world, size_t bytes)
 	return memory;
 }
 
-/* What a kernel would do: a put to the right, a signal, an atomic on PE 0, a sum. */
+/* As a kernel: puts to the right, signals, counts on PE 0, sums. */
 static void kernel(struct shmd_world *world, struct shmd_team *team, uint8_t *memory)
 {
 	uint32_t n = (uint32_t)shmd_n_pes(world), me = (uint32_t)shmd_my_pe(world), right = (me + 1) % n, left = (me + n - 1) % n;
@@ -66,6 +66,7 @@ static void kernel(struct shmd_world *world, struct shmd_team *team, uint8_t *me
 	ASSERT_EQ(shmd_dev_wait_until(ctx, &words[0], 8, SHMD_DEV_CMP_EQ, 1), 0);
 	ASSERT_EQ(memory[BYTES], left + 1);
 	ASSERT_EQ(memory[2 * BYTES - 1], left + 1);
+	ASSERT_EQ(shmd_dev_team_barrier(ctx, dev), 0);
 	ASSERT_EQ(shmd_dev_get(ctx, memory + BYTES, memory, BYTES, right), 0);
 	ASSERT_EQ(memory[2 * BYTES - 1], right + 1);
 	ASSERT_EQ(shmd_dev_atomic_fetch(ctx, &words[1], shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 1), 0, &old), 0);

@@ -97,6 +97,7 @@ static int ranges_open(struct gpu_ranges *ranges, uint64_t least_bytes)
 
 static void unmap(struct gpu_ranges *ranges, struct piece *piece)
 {
+	/* bounded: find_place() checked it */
 	if (piece->bytes)
 		(void)ranges->device->cuda->range_unmap(ranges->bases[piece->pe] + piece->offset, piece->bytes);
 	piece->bytes = 0;
@@ -173,7 +174,7 @@ static cuda_result map(struct gpu_ranges *ranges, const struct piece *piece, cud
 	const struct cuda_api *cuda = ranges->device->cuda;
 	const struct cuda_access access = {
 		.place = {.kind = CUDA_PLACE_GPU, .id = ranges->device->ordinal}, .flags = CUDA_ACCESS_READ_WRITE};
-	uint64_t addr = ranges->bases[piece->pe] + piece->offset;
+	uint64_t addr = ranges->bases[piece->pe] + piece->offset; /* bounded: find_place() checked it */
 	cuda_result result = cuda->range_map(addr, piece->bytes, 0, memory, 0);
 
 	if (result != CUDA_OK)
