@@ -9,7 +9,7 @@
 #ifndef SHMD_GPU_PRIVATE_H
 #define SHMD_GPU_PRIVATE_H
 
-#include "libclient/cuda-api.h"
+#include "libclient/cuda/cuda-api.h"
 #include "libclient/objects.h"
 
 struct shmd_gpu {

@@ -68,6 +68,8 @@ struct shmd_world_attr {
 	uint32_t paths; /* SHMD_ALLOW_*; 0: $SHMD_PATHS, else all */
 	enum shmd_thread_level threads; /* 0: SHMD_THREAD_MULTIPLE */
 	uint64_t timeout_nsec; /* of every operation; 0: $SHMD_TIMEOUT; SHMD_DEV_NO_TIMEOUT: none */
+	const char *gpu; /* of the GPU heap: "none", "auto", "current" or a number; NULL: $SHMD_GPU */
+	uint64_t gpu_heap_bytes; /* of its first chunk; 0: $SHMD_GPU_HEAP_SIZE */
 };
 
 /* shmd_uid_make - a unique id for a new world, to be given to all its ranks. The caller becomes rank 0 of that world. */
@@ -184,6 +186,12 @@ SHMD_EXPORT int shmd_world_hot_peers(struct shmd_world *world, const int *pes, i
  */
 #define SHMD_HINT_ATOMICS 0x1u /* used by atomics of remote PEs */
 #define SHMD_HINT_SIGNALS 0x2u /* used as signal words */
+/*
+ * Memory of the GPU heap, which kernels use by device functions (shmd_ctx_gpu_dev()). Functions of this header that read or write symmetric memory
+ * refuse it with -EOPNOTSUPP. The world has such a heap if shmd_world_attr or $SHMD_GPU, $SHMD_GPU_HEAP_SIZE ask for it; all its PEs are on one
+ * node then.
+ */
+#define SHMD_HINT_GPU 0x4u
 
 /*
  * shmd_malloc - symmetric memory
@@ -294,6 +302,19 @@ SHMD_EXPORT int shmd_ctx_destroy(struct shmd_ctx *ctx);
 /* For device functions on CPU threads; valid until destroy. Never block. */
 SHMD_EXPORT struct shmd_dev_ctx *shmd_ctx_dev(struct shmd_ctx *ctx);
 SHMD_EXPORT struct shmd_dev_world *shmd_world_dev(struct shmd_world *world);
+/*
+ * shmd_world_gpu_dev, shmd_ctx_gpu_dev, shmd_team_gpu_dev - for device functions in kernels on the GPU of the GPU heap
+ *
+ * Addresses in GPU memory of a struct shmd_dev_world, shmd_dev_ctx, shmd_dev_team, valid until the object ends; no kernel uses it then.
+ * Kernels reach addresses of the GPU heap only. They count the syncs of a team apart from those of the host: members make the same calls
+ * in kernels. The end of a PE ends waits of kernels as it does those of the host. With SHMD_CTX_PRIVATE and SHMD_CTX_SERIALIZED the same
+ * holds among the threads of kernels and the host. Do not block but for short copies.
+ *
+ * Errors	-EOPNOTSUPP the world has no GPU heap; -ENOTCONN it has not started; -ENOMEM no GPU memory
+ */
+SHMD_EXPORT int shmd_world_gpu_dev(struct shmd_world *world, uint64_t *ret_addr);
+SHMD_EXPORT int shmd_ctx_gpu_dev(struct shmd_ctx *ctx, uint64_t *ret_addr);
+SHMD_EXPORT int shmd_team_gpu_dev(struct shmd_team *team, uint64_t *ret_addr);
 
 /* ---- teams ------------------------------------------------------------------------------------------------------------------------ */
 

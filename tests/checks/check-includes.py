@@ -48,10 +48,12 @@ ROOMS = [
     Room('kernels/cuda', ours=('kernels/abi', 'kernels/dev'), foreign=('cuda',)),
     Room('proto/base'),
     Room('proto', ours=('proto/base', 'generated'), foreign=('protobuf-c',)),
-    Room('libclient', ours=('libclient/include', 'proto', 'proto/base', 'kernels/abi', 'kernels/dev', 'config')),
+    # CUDA's driver, below all that calls it.
+    Room('libclient/cuda', ours=('libclient/include',)),
+    Room('libclient', ours=('libclient/include', 'libclient/cuda', 'proto', 'proto/base', 'kernels/abi', 'kernels/dev', 'config')),
     Room('libclient/include', ours=('kernels/abi', 'kernels/dev')),
     # The floor above a session: it uses libclient by the public headers alone.
-    Room('libclient/runtime', ours=('libclient/include', 'proto/base', 'kernels/abi', 'kernels/dev', 'config')),
+    Room('libclient/runtime', ours=('libclient/include', 'libclient/cuda', 'proto/base', 'kernels/abi', 'kernels/dev', 'config')),
     # A compatibility library is a user of the runtime.
     Room('libclient/compat', ours=('libclient/include', 'kernels/abi', 'kernels/dev')),
     Room('libclient/ctl', ours=('libclient/include', 'kernels/abi', 'kernels/host', 'daemon/topo/topo.h',
@@ -235,6 +237,8 @@ PLANTED = [
     one('libclient/client.c', '#include <shmemclient.h>', None),
     one('libclient/runtime/world.c', '#include <shmemclient.h>', None),
     one('libclient/runtime/world.c', '#include "libclient/state.h"', 'libclient/runtime does not include'),
+    one('libclient/runtime/gpu/device.c', '#include "libclient/cuda/cuda-api.h"', None, **{'libclient/cuda/cuda-api.h': ''}),
+    one('libclient/cuda/cuda-api.c', '#include "libclient/state.h"', 'libclient/cuda does not include'),
     one('daemon/main.c', '#include "config.h"', None),
     one('daemon/engine/qp.c', '#include "config.h"', 'does not include config'),
     one('libclient/ctl/shmemctl.c', '#include "proto/shmemd.pb-c.h"', 'libclient/ctl does not include'),

@@ -13,6 +13,7 @@
 
 struct fake_cuda_counts {
 	int registered, allocations, contexts, streams;
+	int memories, reserved, mapped; /* handles of memory, ranges of addresses, mappings in them */
 	int pushed; /* contexts on this thread's stack */
 };
 

@@ -179,12 +179,22 @@ int heap_records_check(const struct heap_record *records, uint32_t n_pes)
 
 /* ---- freed slots --------------------------------------------------------------------------------------------------------- */
 
-int heap_records_apply(const struct heap_record *records, uint32_t n_pes, struct heap *heap)
+/* A PE that asks for memory of another heap has freed memory of that one. */
+static int apply_one(const struct heap_record *record, uint32_t pe, struct heap *const *heaps, uint32_t n_heaps)
+{
+	if (!record->n_freed)
+		return 0;
+	if (record->heap >= n_heaps || !heaps[record->heap])
+		return shmd_error_set(-EINVAL, "the record of PE %u names heap %u, which is not there", pe, record->heap);
+	return heap_apply_freed(heaps[record->heap], pe, record->freed, record->n_freed);
+}
+
+int heap_records_apply(const struct heap_record *records, uint32_t n_pes, struct heap *const *heaps, uint32_t n_heaps)
 {
 	int r = 0;
 
 	for (uint32_t pe = 0; r >= 0 && pe < n_pes; pe++)
-		r = heap_apply_freed(heap, pe, records[pe].freed, records[pe].n_freed);
+		r = apply_one(&records[pe], pe, heaps, n_heaps);
 	return r;
 }
 

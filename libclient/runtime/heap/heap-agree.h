@@ -92,9 +92,9 @@ int heap_records_check(const struct heap_record *records, uint32_t n_pes);
 
 /*
  * All allocators count the freed slots of all PEs, in the order that they must. Before the operation itself, and also if it
- * failed. -EINVAL: a PE's list is wrong; its list and those behind it are not counted, on no PE.
+ * failed. heaps: by number, NULL where there is none. -EINVAL: a PE's list is wrong; its list and those behind it are not counted, on no PE.
  */
-int heap_records_apply(const struct heap_record *records, uint32_t n_pes, struct heap *heap);
+int heap_records_apply(const struct heap_record *records, uint32_t n_pes, struct heap *const *heaps, uint32_t n_heaps);
 
 /* Some PE has freed more: before the heap grows, the runtime may exchange records again. */
 bool heap_records_left(const struct heap_record *records, uint32_t n_pes);

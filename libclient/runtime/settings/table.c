@@ -70,6 +70,16 @@ const struct runtime_row runtime_rows[] = {
 	{"SHMD_HEAP_RESERVE", RUNTIME_TYPE_SIZE, FIELD(heap_reserve_bytes), .def = "64G", .min = MIB, .max = 16 * TIB,
 	 .text = "Address range that a process reserves for the heap of each PE; the heap cannot become larger. It takes no memory.",
 	 .aliases = {{"NVSHMEM_MAX_MEMORY_PER_GPU", NULL, NULL}}},
+	{"SHMD_GPU", RUNTIME_TYPE_TEXT, FIELD(gpu), .def = "", .max = 15,
+	 .text = "The GPU whose memory a PE's GPU heap has: none, auto, current or a number as CUDA counts. current is the context of the thread that starts "
+		 "the world. auto is that one if there is one, else the GPU whose number is that of the PE on its node, modulo the GPUs. Empty is auto "
+		 "if SHMD_GPU_HEAP_SIZE is not 0, else none. All PEs of a world have a GPU heap or none, and are then on one node."},
+	{"SHMD_GPU_HEAP_SIZE", RUNTIME_TYPE_SIZE, FIELD(gpu_heap_bytes), .def = "0", .min = 0, .max = 16 * TIB,
+	 .text = "Size of the GPU heap of each PE at its start. 0 is one chunk where SHMD_GPU names a GPU, else no GPU heap. It grows when it is full."},
+	{"SHMD_GPU_HEAP_CHUNK", RUNTIME_TYPE_SIZE, FIELD(gpu_heap_chunk_bytes), .def = "64M", .min = 64 * KIB, .max = TIB,
+	 .text = "The least by which the GPU heap grows."},
+	{"SHMD_GPU_HEAP_RESERVE", RUNTIME_TYPE_SIZE, FIELD(gpu_heap_reserve_bytes), .def = "256G", .min = 16 * MIB, .max = 16 * TIB,
+	 .text = "Address range that a process reserves for the GPU heap of each PE; it cannot become larger. It takes no memory."},
 	{"SHMD_HUGE_PAGES", RUNTIME_TYPE_ENUM, FIELD(huge_pages), .def = "auto", .words = huge_words,
 	 .text = "Huge pages under the heap. auto asks the kernel for transparent ones; a kernel whose shmem_enabled (transparent_hugepage) is never or deny "
 		 "gives ordinary pages, and all works. on takes pages of 2 MiB that the administrator has reserved (vm.nr_hugepages, "

@@ -17,6 +17,7 @@
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/exchange.h"
+#include "libclient/runtime/world/world-gpu.h"
 #include "libclient/runtime/world/world-heap.h"
 #include "libclient/runtime/world/world.h"
 #include "proto/base/cleanup.h"
@@ -54,6 +55,7 @@ void team_free(struct shmd_team *team)
 {
 	if (!team)
 		return;
+	world_gpu_hide(team->world, &team->gpu_addr);
 	free(team->members);
 	free(team);
 }
@@ -348,14 +350,19 @@ int shmd_team_barrier(struct shmd_team *team)
 /* ---- the end */
 
 /* After the sync no member writes to the scratch of this PE any more. */
-static void release_id(struct shmd_team *team)
+static int release_id(struct shmd_team *team)
 {
 	struct shmd_world *world = team->world;
+	int r = world_gpu_clear_scratch(world, team->dev.id);
+
+	if (r < 0)
+		return r;
 
 	memset(world_heap_at(&world->pes[world->rank], team->dev.scratch_offset), 0, SHMD_DEV_TEAM_SCRATCH_BYTES);
 	pthread_mutex_lock(&world->tables);
 	team_ids_return(world->ids, team->dev.id);
 	pthread_mutex_unlock(&world->tables);
+	return 0;
 }
 
 /*
@@ -391,7 +398,7 @@ int shmd_team_destroy(struct shmd_team *team)
 		r = team_sync(team, "shmd_team_destroy");
 	/* A PE that did not come may still write to the scratch, so its id stays in use. */
 	if (!r)
-		release_id(team);
+		r = release_id(team);
 	team_drop(team);
 	return r;
 }

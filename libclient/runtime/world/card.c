@@ -96,6 +96,35 @@ int cards_check(const struct world_card *cards, int n)
 	return 0;
 }
 
+static int check_gpu_sizes(const struct world_card *card, const struct world_card *first, int pe)
+{
+	if (!card->gpu_heap_bytes != !first->gpu_heap_bytes)
+		return shmd_error_set(-EINVAL, "PE %d has %s GPU heap, and PE 0 has %s: all PEs of a world have one or none (SHMD_GPU)", pe,
+				      card->gpu_heap_bytes ? "a" : "no", first->gpu_heap_bytes ? "one" : "none");
+	if (card->gpu_heap_bytes != first->gpu_heap_bytes)
+		return differs(pe, "SHMD_GPU_HEAP_SIZE", card->gpu_heap_bytes, first->gpu_heap_bytes);
+	if (card->gpu_chunk_bytes != first->gpu_chunk_bytes)
+		return differs(pe, "SHMD_GPU_HEAP_CHUNK", card->gpu_chunk_bytes, first->gpu_chunk_bytes);
+	if (card->gpu_range_bytes != first->gpu_range_bytes)
+		return differs(pe, "SHMD_GPU_HEAP_RESERVE", card->gpu_range_bytes, first->gpu_range_bytes);
+	return 0;
+}
+
+int cards_check_gpu(const struct world_card *cards, int n)
+{
+	int r = 0;
+
+	for (int i = 1; !r && i < n; i++)
+		r = check_gpu_sizes(&cards[i], &cards[0], i);
+	if (r < 0 || n == 1 || !cards[0].gpu_heap_bytes)
+		return r;
+	for (int i = 0; i < n; i++)
+		if (cards[i].node != cards[0].node || !(cards[i].allow & SHMD_ALLOW_MAPPED))
+			return shmd_error_set(-EOPNOTSUPP, "PE %d %s: a world with a GPU heap needs all PEs on one node, with mapped memory; for others SHMD_GPU=none",
+					      i, cards[i].node != cards[0].node ? "is on another node, or has another user or daemon, than PE 0" : "allows no mapped memory (SHMD_PATHS)");
+	return 0;
+}
+
 int cards_number_nodes(const struct world_card *cards, int n, int *node, int *node_pe)
 {
 	int n_nodes = 0;

@@ -15,6 +15,7 @@
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/exchange.h"
 #include "libclient/runtime/world/queues.h"
+#include "libclient/runtime/world/world-gpu.h"
 #include "libclient/runtime/world/world.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
@@ -24,6 +25,7 @@ _Static_assert(SHMD_CTX_PRIVATE == 1 && SHMD_CTX_SERIALIZED == 2, "the flags tha
 static void ctx_free(struct shmd_ctx *ctx)
 {
 	WORLD_REQUESTS(ctx->world);
+	world_gpu_hide(ctx->world, &ctx->gpu_addr);
 	world_queues_detach(ctx);
 	free(ctx);
 }

@@ -4,6 +4,7 @@
  * between, so all PEs have read what it held. One sync for each exchange is enough.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <shmd/dev/pe.h>
@@ -15,6 +16,7 @@
 #include "libclient/runtime/world/mend.h"
 #include "libclient/runtime/world/world-heap.h"
 #include "libclient/runtime/world/world.h"
+#include "proto/base/cleanup.h"
 
 /* Nobody has ended whom the program has not forgiven. */
 static int error_of_forgiven(const struct shmd_world *world, const char *what)
@@ -148,4 +150,29 @@ int world_agree_on(struct shmd_world *world, int error, uint32_t value)
 int world_agree(struct shmd_world *world, int error)
 {
 	return world_agree_on(world, error, 0);
+}
+
+int world_agree_on_range(struct shmd_world *world, int error, uint64_t bytes, uint64_t *ret_bytes)
+{
+	struct range_card {
+		struct world_outcome outcome;
+		uint64_t bytes;
+	} mine = {0};
+	_cleanup_free_ struct range_card *all = calloc((size_t)world->size, sizeof(*all));
+	int r;
+
+	if (!all)
+		return shmd_error_set(-ENOMEM, "no memory for the ranges of %d PEs", world->size);
+	outcome_fill(&mine.outcome, error);
+	mine.bytes = bytes;
+	r = world_exchange(world, &mine, all, sizeof(mine));
+	if (!r)
+		r = world_fail(world, outcomes_judge(world->hellos, all, sizeof(mine), world->size, world->rank));
+	if (r < 0)
+		return error ? error : r;
+	*ret_bytes = bytes;
+	for (int i = 0; i < world->size; i++)
+		if (all[i].bytes < *ret_bytes)
+			*ret_bytes = all[i].bytes;
+	return 0;
 }

@@ -27,6 +27,9 @@ int world_agree(struct shmd_world *world, int error);
 /* And a number of each PE: world->outcomes[pe].value. */
 int world_agree_on(struct shmd_world *world, int error, uint32_t value);
 
+/* And a range of addresses: the smallest of all PEs is that of the world. error: no range here. */
+int world_agree_on_range(struct shmd_world *world, int error, uint64_t bytes, uint64_t *ret_bytes);
+
 /* A status of device functions as an errno, with a sentence. pe: of the world; -1: none in particular. */
 int ctx_status_error(const struct shmd_ctx *ctx, int status, const char *what, int pe);
 /* The same for the default context. */

@@ -218,32 +218,6 @@ static int heap_prepare(struct shmd_world *world, uint64_t range_bytes)
 	return r ? r : reserve(world, range_bytes);
 }
 
-/* The smallest range of all PEs is that of the world. */
-static int agree_on_range(struct shmd_world *world, int error)
-{
-	struct range_card {
-		struct world_outcome outcome;
-		uint64_t range_bytes;
-	} mine = {0};
-	_cleanup_free_ struct range_card *all = calloc((size_t)world->size, sizeof(*all));
-	int r;
-
-	if (!all)
-		return shmd_error_set(-ENOMEM, "no memory for the ranges of %d PEs", world->size);
-	outcome_fill(&mine.outcome, error);
-	mine.range_bytes = error ? 0 : heap_map_range_bytes(world->heap->map);
-	r = world_exchange(world, &mine, all, sizeof(mine));
-	if (!r)
-		r = world_fail(world, outcomes_judge(world->hellos, all, sizeof(mine), world->size, world->rank));
-	if (r < 0)
-		return error ? error : r;
-	world->heap->range_bytes = mine.range_bytes;
-	for (int i = 0; i < world->size; i++)
-		if (all[i].range_bytes < world->heap->range_bytes)
-			world->heap->range_bytes = all[i].range_bytes;
-	return 0;
-}
-
 uint64_t world_heap_zone_bytes(const struct runtime_settings *settings)
 {
 	return settings->heap_debug & RUNTIME_HEAP_GUARD ? HEAP_GUARD_ZONE_BYTES : 0;
@@ -287,8 +261,9 @@ static void dev_heap_init(struct shmd_world *world)
 int world_heap_open(struct shmd_world *world, uint64_t bytes, uint64_t range_bytes)
 {
 	uint64_t end;
-	int r = agree_on_range(world, heap_prepare(world, range_bytes));
+	int r = heap_prepare(world, range_bytes);
 
+	r = world_agree_on_range(world, r, r ? 0 : heap_map_range_bytes(world->heap->map), world->heap ? &world->heap->range_bytes : &end);
 	if (!r)
 		r = make_tables(world);
 	if (!r && (add_overflows(bytes, WORLD_INTERNAL_BYTES, &end) || heap_chunk_round(end, &end) < 0 || end > world->heap->range_bytes))

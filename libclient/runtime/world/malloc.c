@@ -25,7 +25,9 @@
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/exchange.h"
+#include "libclient/runtime/world/heaps.h"
 #include "libclient/runtime/world/report.h"
+#include "libclient/runtime/world/world-gpu.h"
 #include "libclient/runtime/world/world-heap.h"
 #include "libclient/runtime/world/world.h"
 #include "proto/base/overflow.h"
@@ -50,33 +52,11 @@ static void unlock_heap(struct shmd_world *world)
 	pthread_mutex_unlock(&world->heap->lock);
 }
 
-/* ---- offsets and addresses */
-
-static uint64_t own_base(const struct shmd_world *world)
-{
-	return world->pes[world->rank].heap_addr[SHMD_DEV_HEAP_HOST];
-}
-
-static int offset_of(const struct shmd_world *world, const void *ptr, uint64_t *ret_offset)
-{
-	uint64_t at = (uintptr_t)ptr - own_base(world);
-
-	if (at >= __atomic_load_n(&world->dev->heap[SHMD_DEV_HEAP_HOST].used_bytes, __ATOMIC_ACQUIRE))
-		return shmd_error_set(-EINVAL, "%p is not in the symmetric heap", ptr);
-	*ret_offset = at;
-	return 0;
-}
-
-static void *address_of(const struct shmd_world *world, uint64_t offset)
-{
-	return offset == HEAP_NONE ? NULL : (void *)(uintptr_t)(own_base(world) + offset);
-}
-
 /* ---- records */
 
 static void write_record(struct job *job, struct heap_record *record)
 {
-	struct heap *alloc = job->world->heap->alloc;
+	struct heap *alloc = world_alloc(job->world, job->call.heap);
 	int r;
 
 	lock_heap(job->world);
@@ -110,11 +90,12 @@ static int read_record(struct shmd_world *world, int pe, struct heap_record *ret
 static int apply_records(struct job *job)
 {
 	struct world_heap *heap = job->world->heap;
+	struct heap *const allocs[] = {world_alloc(job->world, SHMD_DEV_HEAP_HOST), world_alloc(job->world, SHMD_DEV_HEAP_GPU)};
 	uint32_t n = (uint32_t)job->world->size;
 	int r;
 
 	lock_heap(job->world);
-	r = heap_records_apply(heap->records, n, heap->alloc);
+	r = heap_records_apply(heap->records, n, allocs, SHMD_DEV_HEAPS);
 	unlock_heap(job->world);
 	return r ? r : heap_records_check(heap->records, n);
 }
@@ -149,7 +130,7 @@ static void fill_guards(struct shmd_world *world, uint64_t offset)
 	struct heap_info info;
 
 	if (has_guards(world) && offset != HEAP_NONE && !heap_find(world->heap->alloc, offset, &info))
-		heap_guard_fill(&info, (void *)(uintptr_t)own_base(world));
+		heap_guard_fill(&info, (void *)(uintptr_t)world_own_base(world, SHMD_DEV_HEAP_HOST));
 }
 
 static int check_guards(struct shmd_world *world, uint64_t offset)
@@ -158,12 +139,12 @@ static int check_guards(struct shmd_world *world, uint64_t offset)
 
 	if (!has_guards(world) || heap_find(world->heap->alloc, offset, &info))
 		return 0;
-	return heap_guard_check(&info, (const void *)(uintptr_t)own_base(world));
+	return heap_guard_check(&info, (const void *)(uintptr_t)world_own_base(world, SHMD_DEV_HEAP_HOST));
 }
 
 static int try(struct job *job)
 {
-	struct heap *alloc = job->world->heap->alloc;
+	struct heap *alloc = world_alloc(job->world, job->call.heap);
 	struct heap_request request = request_of(job);
 	int r;
 
@@ -172,7 +153,7 @@ static int try(struct job *job)
 		r = heap_realloc(alloc, job->call.offset, job->call.size, NULL, &job->offset);
 	else
 		r = heap_malloc(alloc, &request, &job->offset);
-	if (!r)
+	if (!r && job->call.heap == SHMD_DEV_HEAP_HOST)
 		fill_guards(job->world, job->offset);
 	unlock_heap(job->world);
 	return r;
@@ -186,10 +167,10 @@ static int grow(struct job *job)
 	int r;
 
 	lock_heap(job->world);
-	r = heap_chunk_needed(job->world->heap->alloc, &request, job->call.offset, &bytes);
+	r = heap_chunk_needed(world_alloc(job->world, job->call.heap), &request, job->call.offset, &bytes);
 	unlock_heap(job->world);
 	if (!r)
-		r = world_heap_grow(job->world, bytes);
+		r = job->call.heap == SHMD_DEV_HEAP_GPU ? world_gpu_grow(job->world, bytes) : world_heap_grow(job->world, bytes);
 	if (!r)
 		world_report(job->world);
 	/* The chunk has used the room for metadata that the call needs. */
@@ -249,14 +230,25 @@ static int collective(struct job *job)
 	return carry_out(job);
 }
 
-/* The sync of a call that fills memory. No PE allocates before it has passed. */
-static int finish(struct shmd_world *world)
+/* The sync of a call that fills memory, with `error`. No PE allocates before it has passed. */
+static int finish(struct shmd_world *world, int error)
 {
-	int r = team_sync(world->builtin[WORLD_TEAM_ALL], world->call);
+	int r = world->gpu ? world_agree(world, error) : team_sync(world->builtin[WORLD_TEAM_ALL], world->call);
 
 	if (r < 0)
 		world->heap->lost = r;
 	return r;
+}
+
+/* The others learn that this PE asks for a heap that is not there. */
+static void choose_heap(struct shmd_world *world, struct heap_call *call)
+{
+	if (!(call->hints & SHMD_HINT_GPU))
+		return;
+	if (world->gpu)
+		call->heap = SHMD_DEV_HEAP_GPU;
+	else
+		call->status = shmd_error_set(-EOPNOTSUPP, "SHMD_HINT_GPU: the world has no GPU heap (SHMD_GPU, SHMD_GPU_HEAP_SIZE)");
 }
 
 /* fill: bytes to be zeroed. */
@@ -272,15 +264,14 @@ static int allocate(struct shmd_world *world, struct heap_call call, uint64_t fi
 	pthread_mutex_lock(&world->lock);
 	runtime_nvtx_push("shmd_malloc");
 	job.offset = HEAP_NONE;
+	choose_heap(world, &job.call);
 	r = collective(&job);
-	if (!r && fill) {
-		memset(address_of(world, job.offset), 0, fill);
-		r = finish(world);
-	}
+	if (!r && fill)
+		r = finish(world, world_memory_zero(world, job.call.heap, job.offset, fill));
 	runtime_nvtx_pop();
 	pthread_mutex_unlock(&world->lock);
 	if (!r)
-		*ret_ptr = address_of(world, job.offset);
+		*ret_ptr = world_address(world, job.call.heap, job.offset);
 	runtime_log(HEAP, TRACE, "%s of %llu bytes: %s", heap_operation_name(call.operation), (unsigned long long)call.size,
 		    r ? shmd_error_text() : "done");
 	return r;
@@ -311,24 +302,23 @@ int shmd_calloc(struct shmd_world *world, size_t n, size_t bytes, uint32_t hints
 
 /* ---- realloc */
 
-static uint64_t size_at(struct shmd_world *world, uint64_t offset)
+static uint64_t size_at(struct shmd_world *world, uint32_t heap, uint64_t offset)
 {
 	struct heap_info info;
 	uint64_t bytes;
 
 	lock_heap(world);
-	bytes = heap_find(world->heap->alloc, offset, &info) < 0 ? 0 : info.size;
+	bytes = heap_find(world_alloc(world, heap), offset, &info) < 0 ? 0 : info.size;
 	unlock_heap(world);
 	return bytes;
 }
 
 /* Nobody allocates before the sync, so the old place keeps its contents until all PEs have moved theirs. */
-static int move(struct shmd_world *world, uint64_t from, uint64_t to, uint64_t bytes)
+static int move(struct shmd_world *world, uint32_t heap, uint64_t from, uint64_t to, uint64_t bytes)
 {
 	if (to == from || from == HEAP_NONE || to == HEAP_NONE)
 		return 0;
-	memmove(address_of(world, to), address_of(world, from), bytes);
-	return finish(world);
+	return finish(world, world_memory_move(world, heap, to, from, bytes));
 }
 
 static int reallocate(struct shmd_world *world, void *ptr, size_t bytes, void **ret_ptr)
@@ -338,17 +328,17 @@ static int reallocate(struct shmd_world *world, void *ptr, size_t bytes, void **
 	int r = 0;
 
 	if (ptr)
-		r = offset_of(world, ptr, &job.call.offset);
+		r = world_offset(world, ptr, &job.call.heap, &job.call.offset);
 	/* The others learn that this PE cannot. */
 	if (r < 0)
 		job.call.status = r;
 	else if (ptr)
-		kept = size_at(world, job.call.offset);
+		kept = size_at(world, job.call.heap, job.call.offset);
 	r = collective(&job);
 	if (!r)
-		r = move(world, job.call.offset, job.offset, kept < bytes ? kept : bytes);
+		r = move(world, job.call.heap, job.call.offset, job.offset, kept < bytes ? kept : bytes);
 	if (!r)
-		*ret_ptr = address_of(world, job.offset);
+		*ret_ptr = world_address(world, job.call.heap, job.offset);
 	return r;
 }
 
@@ -373,17 +363,18 @@ int shmd_realloc(struct shmd_world *world, void *ptr, size_t bytes, void **ret_p
 int shmd_free(struct shmd_world *world, void *ptr)
 {
 	uint64_t offset = HEAP_NONE;
+	uint32_t heap = SHMD_DEV_HEAP_HOST;
 	int r = world_check_started(world), damage;
 
 	if (r < 0 || !ptr)
 		return r;
-	r = offset_of(world, ptr, &offset);
+	r = world_offset(world, ptr, &heap, &offset);
 	if (r < 0)
 		return r;
 	lock_heap(world);
 	/* It is freed all the same: damage is no reason to keep it. */
-	damage = check_guards(world, offset);
-	r = heap_release(world->heap->alloc, offset);
+	damage = heap == SHMD_DEV_HEAP_HOST ? check_guards(world, offset) : 0;
+	r = heap_release(world_alloc(world, heap), offset);
 	unlock_heap(world);
 	return r ? r : damage;
 }
@@ -391,13 +382,12 @@ int shmd_free(struct shmd_world *world, void *ptr)
 void *shmd_ptr(const struct shmd_world *world, const void *ptr, int pe)
 {
 	uint64_t offset;
+	uint32_t heap;
 
 	if (!world || !__atomic_load_n(&world->is_started, __ATOMIC_ACQUIRE) || pe < 0 || pe >= world->size)
 		return NULL;
-	offset = (uintptr_t)ptr - own_base(world);
-	if (offset >= __atomic_load_n(&world->dev->heap[SHMD_DEV_HEAP_HOST].used_bytes, __ATOMIC_ACQUIRE))
-		return NULL;
-	return world_heap_at(&world->pes[pe], offset);
+	heap = world_find(world, ptr, &offset);
+	return heap == SHMD_DEV_HEAPS ? NULL : world_peer_address(world, heap, pe, offset);
 }
 
 /* ---- the whole world */

@@ -16,6 +16,7 @@
 
 #include "libclient/runtime/bootstrap/bootstrap.h"
 #include "libclient/runtime/bootstrap/last-words.h"
+#include "libclient/runtime/gpu/device.h"
 #include "libclient/runtime/settings/announce.h"
 #include "libclient/runtime/settings/log.h"
 #include "libclient/runtime/settings/nvtx.h"
@@ -39,6 +40,7 @@ static void world_free(struct shmd_world *world)
 	free(world->cards);
 	pthread_mutex_destroy(&world->lock);
 	pthread_mutex_destroy(&world->tables);
+	pthread_mutex_destroy(&world->gpu_lock);
 	free(world);
 }
 DEFINE_CLEANUP(struct shmd_world *, world_free);
@@ -76,6 +78,7 @@ static int world_new(const struct shmd_bootstrap *boot, const struct runtime_set
 		return shmd_error_set(-ENOMEM, "no memory for a world");
 	pthread_mutex_init(&world->lock, NULL);
 	pthread_mutex_init(&world->tables, NULL);
+	pthread_mutex_init(&world->gpu_lock, NULL);
 	world->pid = getpid();
 	world->boot = *boot;
 	world->settings = *settings;
@@ -165,7 +168,7 @@ static int check_attr(const struct shmd_world_attr *attr)
 		return shmd_error_set(-EINVAL, "both a unique id and a communicator are given");
 	if (attr->socket_path && strlen(attr->socket_path) >= RUNTIME_TEXT_BYTES)
 		return shmd_error_set(-ENAMETOOLONG, "socket_path has more than %d bytes", RUNTIME_TEXT_BYTES - 1);
-	return 0;
+	return attr->gpu ? device_check_name(attr->gpu) : 0;
 }
 
 static void apply_attr(const struct shmd_world_attr *attr, struct runtime_settings *settings)
@@ -176,6 +179,10 @@ static void apply_attr(const struct shmd_world_attr *attr, struct runtime_settin
 		settings->timeout_nsec = attr->timeout_nsec == SHMD_DEV_NO_TIMEOUT ? 0 : attr->timeout_nsec;
 	if (attr->socket_path)
 		snprintf(settings->socket, sizeof(settings->socket), "%s", attr->socket_path);
+	if (attr->gpu)
+		snprintf(settings->gpu, sizeof(settings->gpu), "%s", attr->gpu);
+	if (attr->gpu_heap_bytes)
+		settings->gpu_heap_bytes = attr->gpu_heap_bytes;
 	if (attr->threads)
 		settings->thread_level = (uint64_t)attr->threads - SHMD_THREAD_SINGLE + RUNTIME_THREAD_SINGLE;
 }
@@ -262,7 +269,10 @@ int shmd_world_open(const struct shmd_world_attr *attr, struct shmd_world **ret_
 	if (r < 0)
 		return r;
 	apply_attr(attr, &settings);
-	r = reports_open(&settings);
+	if (settings.gpu[0])
+		r = device_check_name(settings.gpu);
+	if (!r)
+		r = reports_open(&settings);
 	if (!r)
 		r = meet(attr, &settings, &boot);
 	if (r < 0) {

@@ -17,12 +17,25 @@
 #include "libclient/runtime/world/hot.h"
 #include "libclient/runtime/world/queues.h"
 #include "libclient/runtime/world/report.h"
+#include "libclient/runtime/world/world-gpu.h"
 #include "libclient/runtime/world/world-heap.h"
 #include "libclient/runtime/world/world-start.h"
 #include "libclient/runtime/world/world.h"
 #include "proto/base/cleanup.h"
 
 /* ---- cards */
+
+static void fill_gpu_card(const struct runtime_settings *settings, struct world_card *card)
+{
+	if (!world_gpu_is_wanted(settings))
+		return;
+	card->gpu_chunk_bytes = settings->gpu_heap_chunk_bytes;
+	card->gpu_heap_bytes = settings->gpu_heap_bytes ? settings->gpu_heap_bytes : settings->gpu_heap_chunk_bytes;
+	card->gpu_range_bytes = settings->gpu_heap_reserve_bytes;
+	/* As that of the host's heap. */
+	if (card->gpu_range_bytes < card->gpu_heap_bytes + 2 * WORLD_GPU_INTERNAL_BYTES)
+		card->gpu_range_bytes = card->gpu_heap_bytes + 2 * WORLD_GPU_INTERNAL_BYTES;
+}
 
 static int fill_card(struct shmd_world *world, struct world_card *card)
 {
@@ -38,6 +51,7 @@ static int fill_card(struct shmd_world *world, struct world_card *card)
 	/* A range that is too small for the first chunk is a wish for a heap that does not grow. */
 	if (card->range_bytes < card->heap_bytes + 2 * WORLD_INTERNAL_BYTES)
 		card->range_bytes = card->heap_bytes + 2 * WORLD_INTERNAL_BYTES;
+	fill_gpu_card(&world->settings, card);
 	r = session_get(world->settings.socket, world->dev->timeout_nsec, &world->session);
 	return r ? r : session_node(world->session, &card->node);
 }
@@ -52,7 +66,9 @@ static int exchange_cards(struct shmd_world *world)
 	if (r < 0)
 		return card.outcome.error ? card.outcome.error : world_boot_error(world, r, world->call);
 	r = world_fail(world, outcomes_judge(world->hellos, cards, sizeof(*cards), world->size, world->rank));
-	return r ? r : cards_check(cards, world->size);
+	if (!r)
+		r = cards_check(cards, world->size);
+	return r ? r : cards_check_gpu(cards, world->size);
 }
 
 /* ---- paths */
@@ -130,8 +146,12 @@ static int make_parts(struct shmd_world *world)
 		r = world_queues_open(world, n_needed(world));
 	if (!r)
 		r = world_heap_open(world, world->cards[0].heap_bytes, world->cards[0].range_bytes);
+	if (!r && world->cards[0].gpu_heap_bytes)
+		r = world_gpu_open(world, world->cards[0].gpu_heap_bytes, world->cards[0].gpu_range_bytes);
 	if (!r)
 		r = world_agree(world, make_objects(world));
+	if (!r && world->gpu)
+		r = world_agree(world, world_gpu_show(world));
 	if (!r)
 		r = world_hot_start(world);
 	return r;
@@ -217,6 +237,7 @@ void world_stop(struct shmd_world *world, bool is_ours)
 	world_teams_drop(world);
 	world_queues_close(world);
 	world_buffers_drop(world, is_ours);
+	world_gpu_close(world, is_ours);
 	world_heap_close(world);
 	forget_paths(world);
 	/* In a child the session is the parent's: its copy stays, and a world of the child's begins another. */

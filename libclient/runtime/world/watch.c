@@ -8,6 +8,7 @@
 
 #include "libclient/runtime/settings/log.h"
 #include "libclient/runtime/world/mend.h"
+#include "libclient/runtime/world/world-gpu.h"
 #include "libclient/runtime/world/world.h"
 
 static void mark_gone(struct shmd_world *world, int pe)
@@ -30,6 +31,7 @@ static void gone(void *arg, int rank, const char *why)
 	if (rank < 0 || rank >= world->size || rank == world->rank)
 		return;
 	mark_gone(world, rank);
+	world_gpu_show_gone(world);
 	/* Not by default: a log that nobody reads would hold up the news of other PEs. */
 	runtime_log(WORLD, INFO, "%s has ended: %s", pe_text(world->hellos, rank, text), why);
 	if (world->settings.abort_on_error) {
@@ -53,5 +55,6 @@ int shmd_world_forgive(struct shmd_world *world)
 	if (r < 0)
 		return r;
 	__atomic_store_n(&world->dev->n_gone_known, __atomic_load_n(&world->dev->n_gone, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
+	world_gpu_show_gone(world);
 	return __atomic_load_n(&world->is_started, __ATOMIC_ACQUIRE) ? world_fail(world, world_queues_mend(world)) : 0;
 }

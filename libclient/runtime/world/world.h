@@ -15,6 +15,8 @@
  *	process.h	am I a forked child			report.c	what shmemd lists of it
  *	buffers.c	buffers of the program			symmetric.c	and of all PEs
  *	adopt.h		the memory of both
+ *	gpu-chunks.c	the GPU heap				gpu-view.c	the world as kernels see it
+ *	heaps.c		memory of either heap
  *
  * Locks: `lock`, then `tables` or the heap's own. Device functions and the watch share the last line of dev
  * and pe.path with the rest, by atomics.
@@ -39,6 +41,7 @@
 struct world_heap;
 struct world_queues;
 struct world_buffers;
+struct world_gpu;
 struct team_ids;
 
 /* Ids of the teams that every world has. */
@@ -74,6 +77,7 @@ struct shmd_world {
 	bool is_watched, is_reported;
 
 	pthread_mutex_t lock; /* held by the start and collective calls on the heap, while they wait too */
+	pthread_mutex_t gpu_lock; /* around `gpu` and what kernels see (gpu-view.c); the last of all */
 	pthread_mutex_t tables; /* teams, ids, meetings, contexts; held briefly */
 	const char *call; /* the collective call under way on this PE, for its sentences; under `lock`, constant text */
 	uint32_t is_started; /* atomic */
@@ -82,6 +86,7 @@ struct shmd_world {
 	struct world_queues *queues; /* NULL: all PEs are mapped */
 	struct world_heap *heap;
 	struct world_buffers *buffers;
+	struct world_gpu *gpu; /* NULL: no GPU heap */
 
 	struct shmd_dev_pe *pes;
 	struct shmd_dev_world *dev;

@@ -15,6 +15,7 @@ typedef int cuda_ordinal; /* CUdevice */
 typedef void *cuda_context; /* CUcontext */
 typedef void *cuda_stream; /* CUstream */
 typedef uint64_t cuda_address; /* CUdeviceptr */
+typedef unsigned long long cuda_memory; /* CUmemGenericAllocationHandle */
 
 enum {
 	CUDA_OK = 0,
@@ -33,6 +34,31 @@ enum {
 #define CUDA_REGISTER_IO 0x4u
 #define CUDA_STREAM_NON_BLOCKING 0x1u
 #define CUDA_RANGE_DMABUF 1 /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
+
+/* ---- memory apart from addresses ("virtual memory management") */
+
+#define CUDA_PLACE_GPU 1 /* CU_MEM_LOCATION_TYPE_DEVICE */
+#define CUDA_MEMORY_PINNED 1 /* CU_MEM_ALLOCATION_TYPE_PINNED */
+#define CUDA_HANDLE_FD 1 /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */
+#define CUDA_ACCESS_READ_WRITE 3 /* CU_MEM_ACCESS_FLAGS_PROT_READWRITE */
+
+struct cuda_place { /* CUmemLocation */
+	int kind, id;
+};
+
+struct cuda_memory_attr { /* CUmemAllocationProp */
+	int kind, handle_kinds;
+	struct cuda_place place;
+	void *unused;
+	uint8_t flags[8];
+};
+_Static_assert(sizeof(struct cuda_memory_attr) == 32, "as CUDA has it");
+
+struct cuda_access { /* CUmemAccessDesc */
+	struct cuda_place place;
+	int flags;
+};
+_Static_assert(sizeof(struct cuda_access) == 12, "as CUDA has it");
 
 /* Member of cuda_api, symbol, parameters. */
 #define CUDA_FUNCTIONS(X)                                                                                     \
@@ -60,7 +86,10 @@ enum {
 	  (cuda_address dst, const void *src, size_t bytes, cuda_stream stream))                              \
 	X(copy_out, "cuMemcpyDtoHAsync_v2",                                                                   \
 	  (void *dst, cuda_address src, size_t bytes, cuda_stream stream))                                    \
-	X(set8, "cuMemsetD8Async", (cuda_address dst, unsigned char value, size_t bytes, cuda_stream stream))
+	X(set8, "cuMemsetD8Async", (cuda_address dst, unsigned char value, size_t bytes, cuda_stream stream)) \
+	X(copy_within, "cuMemcpyDtoDAsync_v2",                                                                \
+	  (cuda_address dst, cuda_address src, size_t bytes, cuda_stream stream))                             \
+	X(gpu_count, "cuDeviceGetCount", (int *n))
 
 /* The same; NULL if the driver lacks the function. */
 #define CUDA_OPTIONAL_FUNCTIONS(X)                                                                            \
@@ -74,10 +103,26 @@ enum {
 	X(stream_write8, "cuStreamWriteValue64_v2",                                                           \
 	  (cuda_stream stream, cuda_address addr, uint64_t value, unsigned int flags))
 
+/* All of them are there, or cuda_has_memory_apart() says which is not. */
+#define CUDA_MEMORY_FUNCTIONS(X)                                                                                  \
+	X(memory_step, "cuMemGetAllocationGranularity", (size_t * ret_bytes, const struct cuda_memory_attr *attr, int which)) \
+	X(memory_new, "cuMemCreate",                                                                              \
+	  (cuda_memory * ret_memory, size_t bytes, const struct cuda_memory_attr *attr, unsigned long long flags)) \
+	X(memory_release, "cuMemRelease", (cuda_memory memory))                                                   \
+	X(memory_export, "cuMemExportToShareableHandle", (void *ret_handle, cuda_memory memory, int kind, unsigned long long flags)) \
+	X(memory_import, "cuMemImportFromShareableHandle", (cuda_memory * ret_memory, void *handle, int kind))    \
+	X(range_reserve, "cuMemAddressReserve",                                                                   \
+	  (cuda_address * ret_addr, size_t bytes, size_t align, cuda_address wish, unsigned long long flags))     \
+	X(range_free, "cuMemAddressFree", (cuda_address addr, size_t bytes))                                      \
+	X(range_map, "cuMemMap", (cuda_address addr, size_t bytes, size_t offset, cuda_memory memory, unsigned long long flags)) \
+	X(range_unmap, "cuMemUnmap", (cuda_address addr, size_t bytes))                                           \
+	X(range_access, "cuMemSetAccess", (cuda_address addr, size_t bytes, const struct cuda_access *access, size_t n))
+
 struct cuda_api {
 #define CUDA_MEMBER(name, symbol, parameters) cuda_result(*name) parameters;
 	CUDA_FUNCTIONS(CUDA_MEMBER)
 	CUDA_OPTIONAL_FUNCTIONS(CUDA_MEMBER)
+	CUDA_MEMORY_FUNCTIONS(CUDA_MEMBER)
 #undef CUDA_MEMBER
 };
 
@@ -86,6 +131,8 @@ struct cuda_api {
  * driver or a GPU.
  */
 int cuda_api_get(const struct cuda_api **ret_api);
+/* 0, or -EOPNOTSUPP with text: a driver older than CUDA 11 lacks CUDA_MEMORY_FUNCTIONS. */
+int cuda_has_memory_apart(const struct cuda_api *api);
 /* Sets the error text "what: CUDA's words" and returns a negative errno for a result that is not CUDA_OK. */
 int cuda_fail(const struct cuda_api *api, cuda_result result, const char *what);
 

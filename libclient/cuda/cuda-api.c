@@ -4,14 +4,15 @@
  *
  * Once in a process, at the first use of a GPU. A failure is not kept: a driver may be loaded into the kernel later.
  */
-#include "libclient/cuda-api.h"
+#include "libclient/cuda/cuda-api.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 
-#include "libclient/text.h"
+#include <shmemclient.h>
 
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cuda_api loaded;
@@ -34,7 +35,7 @@ static int load(struct cuda_api *api)
 
 	if (!library) {
 		reason = dlerror();
-		return text_fail(-ENODEV, "no CUDA driver: %s", reason ? reason : "libcuda.so.1");
+		return shmd_error_set(-ENODEV, "no CUDA driver: %s", reason ? reason : "libcuda.so.1");
 	}
 #define CUDA_FIND(name, symbol, parameters)                                                                   \
 	if (!find(library, symbol, &api->name))                                                               \
@@ -43,10 +44,11 @@ static int load(struct cuda_api *api)
 #undef CUDA_FIND
 #define CUDA_FIND(name, symbol, parameters) (void)find(library, symbol, &api->name);
 	CUDA_OPTIONAL_FUNCTIONS(CUDA_FIND)
+	CUDA_MEMORY_FUNCTIONS(CUDA_FIND)
 #undef CUDA_FIND
 	if (missing) {
 		dlclose(library);
-		return text_fail(-ENODEV, "this CUDA driver has no %s", missing);
+		return shmd_error_set(-ENODEV, "this CUDA driver has no %s", missing);
 	}
 	result = api->init(0);
 	/* The library stays: unloading CUDA is unsafe. */
@@ -66,6 +68,18 @@ int cuda_api_get(const struct cuda_api **ret_api)
 	if (!r)
 		*ret_api = &loaded;
 	return r;
+}
+
+int cuda_has_memory_apart(const struct cuda_api *api)
+{
+	const char *missing = NULL;
+
+#define CUDA_LOOK(name, symbol, parameters)                                                                   \
+	if (!api->name)                                                                                       \
+		missing = symbol;
+	CUDA_MEMORY_FUNCTIONS(CUDA_LOOK)
+#undef CUDA_LOOK
+	return missing ? shmd_error_set(-EOPNOTSUPP, "this CUDA driver has no %s", missing) : 0;
 }
 
 static int errno_of(cuda_result result)
@@ -94,5 +108,5 @@ int cuda_fail(const struct cuda_api *api, cuda_result result, const char *what)
 
 	if (api->error_text(result, &text) != CUDA_OK || !text)
 		text = "unknown error";
-	return text_fail(errno_of(result), "%s: CUDA says \"%s\" (%d)", what, text, result);
+	return shmd_error_set(errno_of(result), "%s: CUDA says \"%s\" (%d)", what, text, result);
 }

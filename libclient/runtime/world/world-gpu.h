@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The GPU heap of a world, and the world as kernels see it.
+ *
+ * All PEs of the world have a GPU heap or none has. It takes the steps of the host's heap (world-heap.h), but each PE makes its own part of a
+ * chunk, on its GPU. An allocator of its own decides on it, by the same records. All PEs map each other's: there are no queues to GPU memory.
+ *
+ * Kernels read a copy of the world in GPU memory, with its PEs and tables behind it, and copies of contexts and teams. Teams count their syncs
+ * for kernels apart from those for the host, in scratch at the start of the GPU heap. The library writes what changes by a stream that waits
+ * for no kernel: first what is looked at later.
+ */
+#ifndef SHMD_WORLD_GPU_H
+#define SHMD_WORLD_GPU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <shmd.h>
+
+#include "libclient/runtime/settings/settings.h"
+#include "libclient/runtime/world/world-heap.h"
+
+struct device;
+struct gpu_ranges;
+
+#define WORLD_GPU_INTERNAL_BYTES ((uint64_t)SHMD_DEV_MAX_TEAMS * SHMD_DEV_TEAM_SCRATCH_BYTES) /* scratch of teams, by id */
+
+struct world_gpu {
+	struct device *device;
+	struct gpu_ranges *ranges;
+	struct heap *alloc; /* under the lock of the host's heap */
+	uint64_t range_bytes; /* the same on all PEs */
+	uint64_t used_bytes; /* atomic; end of the last chunk */
+	uint32_t n_chunks;
+	uint64_t chunk_ends[SHMD_DEV_HEAP_CHUNKS];
+	uint8_t *chunk_index; /* by granule */
+	/* In GPU memory: a struct shmd_dev_world, its PEs, chunk_ends, chunk_index. 0: not there yet. Under the world's gpu_lock. */
+	uint64_t dev;
+};
+
+/* Whether these settings ask for a GPU heap. */
+bool world_gpu_is_wanted(const struct runtime_settings *settings);
+
+/* ---- gpu-chunks.c: collective, as world_heap_open() and world_heap_grow() */
+
+int world_gpu_open(struct shmd_world *world, uint64_t bytes, uint64_t range_bytes);
+int world_gpu_grow(struct shmd_world *world, uint64_t bytes);
+/* is_ours false: in a forked child, where CUDA does not work and all stays the parent's. */
+void world_gpu_close(struct shmd_world *world, bool is_ours);
+
+/* ---- gpu-view.c */
+
+/* The copy of the world; teams are there. Local. */
+int world_gpu_show(struct shmd_world *world);
+/* The GPU heap has grown. */
+int world_gpu_show_chunks(struct shmd_world *world);
+/* PEs have ended or were forgiven. Where there is no copy: nothing. */
+void world_gpu_show_gone(struct shmd_world *world);
+/* A context or a team ends: its copy with it. */
+void world_gpu_hide(struct shmd_world *world, uint64_t *copy);
+/* The scratch of a team that no member writes to any more. */
+int world_gpu_clear_scratch(struct shmd_world *world, uint32_t team);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Worlds with a GPU heap, over a CUDA without a GPU whose memory is host memory: each PE calls the C build of the device functions on the copies
+ * that kernels would have.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <shmd/dev/coll.h>
+#include <shmd/dev/pe.h>
+
+#include "tests/lib/fake-cuda.h"
+#include "tests/lib/test.h"
+#include "tests/system/world-lab.h"
+
+#define BYTES 50000u
+#define GROWTH (96ull << 20)
+
+static struct shmd_world *open_with(const struct world_lab *lab, int pe, const char *gpu)
+{
+	struct world_lab mine = *lab;
+
+	mine.attr.gpu = gpu;
+	mine.attr.gpu_heap_bytes = 4u << 20;
+	return world_lab_open_started(&mine, pe);
+}
+
+static struct shmd_dev_ctx *ctx_of(struct shmd_world *world)
+{
+	uint64_t addr = 0;
+
+	world_lab_must(shmd_ctx_gpu_dev(shmd_world_ctx(world), &addr), "context for kernels");
+	return (struct shmd_dev_ctx *)(uintptr_t)addr;
+}
+
+static struct shmd_dev_team *team_of(struct shmd_team *team)
+{
+	uint64_t addr = 0;
+
+	world_lab_must(shmd_team_gpu_dev(team, &addr), "team for kernels");
+	return (struct shmd_dev_team *)(uintptr_t)addr;
+}
+
+static void *gpu_memory(struct shmd_world *world, size_t bytes)
+{
+	void *memory = NULL;
+
+	world_lab_must(shmd_calloc(world, 1, bytes, SHMD_HINT_GPU, &memory), "calloc");
+	return memory;
+}
+
+/* As a kernel: puts to the right, signals, counts on PE 0, sums. */
+static void kernel(struct shmd_world *world, struct shmd_team *team, uint8_t *memory)
+{
+	uint32_t n = (uint32_t)shmd_n_pes(world), me = (uint32_t)shmd_my_pe(world), right = (me + 1) % n, left = (me + n - 1) % n;
+	struct shmd_dev_ctx *ctx = ctx_of(world);
+	struct shmd_dev_team *dev = team_of(team);
+	uint64_t *words = (uint64_t *)(void *)(memory + 2 * BYTES), old, count = 0;
+	struct shmd_dev_coll sum = shmd_dev_coll_math(&words[4], &words[8], 1, SHMD_DEV_TYPE_UINT64, SHMD_DEV_REDUCE_SUM);
+
+	memset(memory, (int)me + 1, BYTES);
+	words[8] = me + 1;
+	ASSERT_EQ(shmd_dev_put_signal(ctx, memory + BYTES, memory, BYTES, shmd_dev_pe_signal_of(&words[0], SHMD_DEV_SIGNAL_ADD, 1), right), 0);
+	ASSERT_EQ(shmd_dev_wait_until(ctx, &words[0], 8, SHMD_DEV_CMP_EQ, 1), 0);
+	ASSERT_EQ(memory[BYTES], left + 1);
+	ASSERT_EQ(memory[2 * BYTES - 1], left + 1);
+	ASSERT_EQ(shmd_dev_team_barrier(ctx, dev), 0);
+	ASSERT_EQ(shmd_dev_get(ctx, memory + BYTES, memory, BYTES, right), 0);
+	ASSERT_EQ(memory[2 * BYTES - 1], right + 1);
+	ASSERT_EQ(shmd_dev_atomic_fetch(ctx, &words[1], shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 1), 0, &old), 0);
+	ASSERT_EQ(shmd_dev_team_barrier(ctx, dev), 0);
+	ASSERT_EQ(shmd_dev_g(ctx, &words[1], 8, 0, &count), 0);
+	ASSERT_EQ(count, n);
+	ASSERT_EQ(shmd_dev_reduce(ctx, dev, &sum), 0);
+	ASSERT_EQ(words[4], n * (n + 1) / 2);
+	ASSERT_EQ(shmd_dev_team_barrier(ctx, dev), 0);
+}
+
+static int uses_gpu_memory(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = open_with(lab, pe, "auto");
+	uint8_t *first = gpu_memory(world, 3 * BYTES), *large, *moved;
+	struct shmd_team *team, *evens;
+	void *host, *again;
+
+	(void)arg;
+	kernel(world, shmd_team_world(world), first);
+	large = gpu_memory(world, GROWTH);
+	ASSERT_EQ(large[GROWTH - 1], 0);
+	kernel(world, shmd_team_world(world), large + GROWTH - 4 * BYTES);
+	/* One team after the other has the same scratch. */
+	for (int i = 0; i < 3; i++) {
+		memset(large, 0, 4 * BYTES);
+		world_lab_must(shmd_team_split_strided(shmd_team_world(world), 0, 1, lab->n, &team), "split");
+		world_lab_must(shmd_sync_all(world), "sync");
+		kernel(world, team, large);
+		world_lab_must(shmd_team_split_strided(team, 0, 2, (lab->n + 1) / 2, &evens), "split");
+		if (evens)
+			ASSERT_EQ(shmd_dev_team_sync(ctx_of(world), team_of(evens)), 0);
+		world_lab_must(shmd_team_destroy(evens), "destroy");
+		world_lab_must(shmd_team_destroy(team), "destroy");
+	}
+	/* The address of a peer's copy holds here, too. */
+	first[5] = (uint8_t)(70 + pe);
+	world_lab_must(shmd_sync_all(world), "sync");
+	ASSERT_EQ(*((uint8_t *)shmd_ptr(world, first, (pe + 1) % lab->n) + 5), 70 + (pe + 1) % lab->n);
+	world_lab_must(shmd_sync_all(world), "sync");
+	world_lab_must(shmd_realloc(world, first, 4u << 20, (void **)&moved), "realloc");
+	ASSERT_EQ(moved[5], 70 + pe);
+	world_lab_must(shmd_free(world, moved), "free");
+	ASSERT_ERR(shmd_free(world, moved), EINVAL);
+	/* Both heaps, and what all have freed serves again. */
+	world_lab_must(shmd_malloc(world, 100, 0, &host), "malloc");
+	world_lab_must(shmd_free(world, large), "free");
+	world_lab_must(shmd_malloc(world, GROWTH, SHMD_HINT_GPU, &again), "malloc again");
+	ASSERT_EQ(again, large);
+	if (lab->n > 1)
+		ASSERT_ERR(shmd_malloc(world, 100, pe ? SHMD_HINT_GPU : 0, &again), EINVAL);
+	/* Nothing on the host's side touches GPU memory. */
+	ASSERT(shmd_put(shmd_world_ctx(world), large, host, 8, 0) < 0);
+	world_lab_close(world);
+	ASSERT_EQ(fake_cuda_counts().mapped + fake_cuda_counts().memories + fake_cuda_counts().reserved, 0);
+	ASSERT_EQ(fake_cuda_counts().allocations + fake_cuda_counts().streams, 0);
+	return 0;
+}
+
+TEST_TIMEOUT(kernels_use_the_gpu_memory_of_all_pes, 120)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 1, uses_gpu_memory, NULL);
+	world_lab_run(&daemon, 3, uses_gpu_memory, NULL);
+	fixture_daemon_stop(&daemon);
+}
+
+/* PE 1 cannot: no PE has a world, or the memory, and nothing is left. */
+static int fails(const struct world_lab *lab, int pe, void *arg)
+{
+	static const char *const at_start[] = {"cuMemAddressReserve", "cuMemCreate", "cuMemImportFromShareableHandle", "cuMemAlloc_v2"};
+	struct world_lab mine = *lab;
+	struct shmd_world *world;
+	void *memory = NULL;
+
+	(void)arg;
+	mine.attr.gpu = "0";
+	world = world_lab_open(&mine, pe);
+	for (unsigned int i = 0; i < sizeof(at_start) / sizeof(at_start[0]); i++) {
+		if (pe == 1)
+			fake_cuda_fail(at_start[i], 1);
+		ASSERT_ERR(shmd_world_start(world), EINVAL);
+		ASSERT_EQ(fake_cuda_counts().mapped + fake_cuda_counts().reserved + fake_cuda_counts().allocations, 0);
+	}
+	world_lab_must(shmd_world_start(world), "start");
+	if (pe == 1)
+		fake_cuda_fail("cuMemSetAccess", 1);
+	ASSERT_ERR(shmd_malloc(world, GROWTH, SHMD_HINT_GPU, &memory), EINVAL);
+	world_lab_must(shmd_malloc(world, GROWTH, SHMD_HINT_GPU, &memory), "malloc");
+	world_lab_close(world);
+	return 0;
+}
+
+static int differs(const struct world_lab *lab, int pe, void *arg)
+{
+	struct world_lab mine = *lab;
+	struct shmd_world *world;
+
+	(void)arg;
+	mine.attr.gpu = pe == 1 ? "none" : "auto";
+	world = world_lab_open(&mine, pe);
+	ASSERT_ERR(shmd_world_start(world), EINVAL);
+	ASSERT(strstr(shmd_error_text(), "PE 1 has no GPU heap"));
+	world_lab_close(world);
+	mine.attr.gpu = "second";
+	ASSERT_ERR(shmd_world_open(&mine.attr, &world), EINVAL);
+	return 0;
+}
+
+static int has_none(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = world_lab_open_started(lab, pe);
+	uint64_t addr;
+	void *memory;
+
+	(void)arg;
+	ASSERT_ERR(shmd_malloc(world, 8, SHMD_HINT_GPU, &memory), EOPNOTSUPP);
+	ASSERT_ERR(shmd_world_gpu_dev(world, &addr), EOPNOTSUPP);
+	world_lab_close(world);
+	return 0;
+}
+
+static int forbids_mapped(const struct world_lab *lab, int pe, void *arg)
+{
+	struct world_lab mine = *lab;
+	struct shmd_world *world;
+
+	(void)arg;
+	mine.attr.gpu = "auto";
+	mine.attr.paths = SHMD_ALLOW_QUEUE;
+	world = world_lab_open(&mine, pe);
+	ASSERT_ERR(shmd_world_start(world), EOPNOTSUPP);
+	ASSERT(strstr(shmd_error_text(), "PE 0"));
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(what_one_pe_cannot_no_pe_has, 120)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 2, fails, NULL);
+	world_lab_run(&daemon, 2, differs, NULL);
+	world_lab_run(&daemon, 2, has_none, NULL);
+	world_lab_run(&daemon, 2, forbids_mapped, NULL);
+	fixture_daemon_stop(&daemon);
+}
+
+/* PE 1 dies while the others wait in what would be a kernel; after forgiving, waits go on. */
+static int waits_for_the_dead(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = open_with(lab, pe, "auto");
+	uint64_t *words = gpu_memory(world, 64);
+	struct shmd_dev_ctx *ctx = ctx_of(world);
+	struct shmd_dev_mode soon = shmd_dev_ctx_mode(ctx, SHMD_DEV_THREAD);
+
+	(void)arg;
+	world_lab_must(shmd_sync_all(world), "sync");
+	if (pe == 1) {
+		usleep(200000);
+		kill(getpid(), SIGKILL);
+	}
+	ASSERT_EQ(shmd_dev_wait_until(ctx, words, 8, SHMD_DEV_CMP_EQ, 5), SHMD_DEV_PE_GONE);
+	ASSERT_EQ(shmd_dev_team_sync(ctx, team_of(shmd_team_world(world))), SHMD_DEV_PE_GONE);
+	ASSERT_EQ(shmd_dev_put(ctx, words, words, 8, 1), SHMD_DEV_PE_GONE);
+	world_lab_must(shmd_world_forgive(world), "forgive");
+	soon.timeout_nsec = 1000000;
+	ASSERT_EQ(shmd_dev_wait_until_as(ctx, words, 8, SHMD_DEV_CMP_EQ, 5, soon), SHMD_DEV_TIMEOUT);
+	world_lab_must(shmd_world_close(world), "close");
+	return 0;
+}
+
+TEST_TIMEOUT(a_pe_that_dies_ends_the_waits_of_kernels, 60)
+{
+	struct fixture_daemon daemon;
+	struct world_lab lab = {.daemon = &daemon, .n = 3};
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_start(&lab, waits_for_the_dead, NULL);
+	ASSERT_EQ(world_lab_wait(&lab, 1), 128 + SIGKILL);
+	ASSERT_EQ(world_lab_wait(&lab, 0), 0);
+	ASSERT_EQ(world_lab_wait(&lab, 2), 0);
+	fixture_daemon_stop(&daemon);
+}
