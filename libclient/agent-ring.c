@@ -166,7 +166,7 @@ unsigned int agent_ring_take(struct agent_ring *ring, const struct list *regions
 		if (!ops[i].status)
 			ops[i].status = find_region(regions, &ops[i]);
 	}
-	/* Those of a generation that has ended meanwhile are forgotten. */
+	/* It forgets those of a generation that has ended meanwhile. */
 	if (generation_of(ring) != generation)
 		return 0;
 	ring->n_taken += n;
