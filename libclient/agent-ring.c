@@ -118,7 +118,7 @@ static int find_region(const struct list *regions, struct agent_op *op)
 		offset = op->addr - region->addr;
 		most = region->bytes - offset;
 #ifdef FUZZ_PLANT
-		most += PLANTED("agent");
+		most += PLANTED("agent-requests");
 #endif
 		if (offset < region->bytes && op->bytes <= most) {
 			op->gpu = region->gpu;

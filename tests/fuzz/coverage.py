@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HARNESSES = ('agent', 'bootstrap', 'config', 'decode', 'dispatch', 'engine', 'packet', 'pmi', 'state', 'topology', 'wqe')
+HARNESSES = ('agent-requests', 'bootstrap', 'config', 'decode', 'dispatch', 'engine', 'packet', 'pmi', 'state', 'topology', 'wqe')
 
 # Files that hostile bytes meet first, and the share of lines that the saved inputs must reach. None: no share.
 GROUPS = {
@@ -38,7 +38,7 @@ GROUPS = {
 }
 # Aims of each harness; tools/fuzz reports it after a run.
 AIMS = {
-    'agent': ['rings of memory agents'],
+    'agent-requests': ['rings of memory agents'],
     'bootstrap': ['messages of a bootstrap'],
     'config': ['configuration'],
     'decode': ['codec'],

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the seeds of fuzz-wqe, fuzz-engine, fuzz-packet, fuzz-pmi, fuzz-config, fuzz-state, fuzz-bootstrap and fuzz-agent: make-corpus.py tests/fuzz/corpus
+"""Writes the seeds of fuzz-wqe, fuzz-engine, fuzz-packet, fuzz-pmi, fuzz-config, fuzz-state, fuzz-bootstrap and fuzz-agent-requests: make-corpus.py tests/fuzz/corpus
 
 Seeds have names that say what they are; what fuzzers found has other names, and is left alone.
 """
@@ -604,7 +604,7 @@ def bootstrap_seeds():
     yield "frame-of-4-gib", b"\5" + struct.pack("<BBHIQII", 1, 1, 0, 1, 7, 4, 0xffffffff)
 
 
-# ---- requests to a memory agent: see fuzz-agent.c -------------------------------------------------------------------
+# ---- requests to a memory agent: see fuzz-agent-requests.c -------------------------------------------------------------------
 
 READ, WRITE, FETCH_ADD, COMPARE_SWAP = 1, 2, 3, 4
 AGENT_DATA, AGENT_DATA_END = 4096 + 1024 * (128 + 64), 4096 + 1024 * (128 + 64) + (8 << 20)
@@ -639,7 +639,7 @@ def main():
     root = pathlib.Path(sys.argv[1])
     for folder, seeds in (("wqe", wqe_seeds), ("wqe", layout_seeds), ("engine", engine_seeds), ("engine", window_seeds), ("engine", indirect_seeds),
                           ("engine", unreliable_seeds), ("engine", stream_seeds), ("engine", xrc_seeds), ("engine", ledger_seeds), ("packet", packet_seeds), ("pmi", pmi_seeds),
-                          ("config", config_seeds), ("state", state_seeds), ("bootstrap", bootstrap_seeds), ("agent", agent_seeds)):
+                          ("config", config_seeds), ("state", state_seeds), ("bootstrap", bootstrap_seeds), ("agent-requests", agent_seeds)):
         (root / folder).mkdir(parents=True, exist_ok=True)
         for name, data in seeds():
             (root / folder / name).write_bytes(data)
