@@ -88,9 +88,9 @@ struct mem_claim {
 	uint64_t offset, length_bytes;
 	bool writable;
 };
-/* Memory of kind agent needs an agent that is there. As above. */
-int request_check_agent(struct request *req, const struct session_nic *nic);
 int request_check_mem(struct request *req, const struct registry_nic *rnic,
 		      const struct mem_claim *claim);
+/* Has the session attached a memory agent to this NIC? The same. */
+int request_check_agent(struct request *req, const struct session_nic *nic);
 
 #endif

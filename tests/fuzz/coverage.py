@@ -13,10 +13,11 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HARNESSES = ('agent-requests', 'bootstrap', 'config', 'decode', 'dispatch', 'engine', 'packet', 'pmi', 'state', 'topology', 'wqe')
+HARNESSES = ('agent', 'agent-requests', 'bootstrap', 'config', 'decode', 'dispatch', 'engine', 'packet', 'pmi', 'state', 'topology', 'wqe')
 
 # Files that hostile bytes meet first, and the share of lines that the saved inputs must reach. None: no share.
 GROUPS = {
+    'answers of memory agents': (90, ['daemon/nic/soft/soft-agent-ring.c']),
     'codec': (90, ['proto/codec*.c', 'proto/arena.c', 'proto/text.c']),
     'framing': (90, ['proto/framing.c', 'proto/base/fdlist.c']),
     # Less what porters and workers do for requests, answers that wait for a service manager, and how packets are read from sockets,
@@ -38,6 +39,7 @@ GROUPS = {
 }
 # Aims of each harness; tools/fuzz reports it after a run.
 AIMS = {
+    'agent': ['answers of memory agents'],
     'agent-requests': ['rings of memory agents'],
     'bootstrap': ['messages of a bootstrap'],
     'config': ['configuration'],

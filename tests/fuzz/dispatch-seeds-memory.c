@@ -39,6 +39,32 @@ static void memory(void)
 	seed_list(0);
 }
 
+static void attach(uint32_t nic, uint32_t ring_fd, uint8_t fd)
+{
+	struct msg msg;
+
+	msg_init(&msg, MSG_AGENT_ATTACH_REQ, 0);
+	msg.agent_attach_req = (struct msg_agent_attach_req){.nic = nic, .ring_fd = ring_fd};
+	seed_say(0, &msg, fd);
+}
+
+static void agent(void)
+{
+	const struct msg_mem_reg_req req = {.kind = MSG_MEM_AGENT, .access = 0xf, .length_bytes = 4096, .offset = 77};
+
+	seed_hello(0, MSG_ROLE_CLIENT);
+	attach(0, 0, STRANGE(STRANGE_SEALED));
+	seed_open_named(0, "fake0", "", 0);
+	reg_as(&req, 0);
+	for (uint8_t kind = 0; kind < STRANGE_FD_N; kind++)
+		attach(0, 0, STRANGE(kind));
+	reg_as(&req, 0);
+	seed_handle(0, MSG_MEM_DEREG_REQ, 1);
+	attach(1, 0, STRANGE(STRANGE_SEALED));
+	seed_list(0);
+	attach(0, 1, STRANGE(STRANGE_SEALED));
+}
+
 static void memory_not_taken(void)
 {
 	struct msg_mem_reg_req req = {.kind = MSG_MEM_DMABUF, .access = 0xf, .length_bytes = 4096};
@@ -105,6 +131,7 @@ static void bad_descriptors(void)
 const struct dispatch_seed dispatch_memory_seeds[] = {
 	{"bad-descriptors", bad_descriptors},
 	{"memory", memory},
+	{"agent", agent},
 	{"memory-not-taken", memory_not_taken},
 	{"memory-out-of-range", memory_out_of_range},
 	{"cut-memory", cut_memory},

@@ -292,6 +292,11 @@ TEST(wrong_number_of_descriptors_ends)
 	expect_fds_end(&req, 1, 1);
 	req.mem_reg_req = (struct msg_mem_reg_req){.kind = MSG_MEM_AGENT, .length_bytes = 4096};
 	expect_fds_end(&req, 1, 1);
+	msg_init(&req, MSG_AGENT_ATTACH_REQ, 0);
+	expect_fds_end(&req, 0, 0);
+	expect_fds_end(&req, 2, 2);
+	req.agent_attach_req.ring_fd = 1;
+	expect_fds_end(&req, 1, 1);
 	msg_init(&req, MSG_STATUS_REQ, 0);
 	expect_fds_end(&req, 1, 1);
 	msg_init(&req, MSG_PUBLISH_REQ, 0);

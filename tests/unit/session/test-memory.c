@@ -157,15 +157,67 @@ TEST(refused_kind_names_the_accepted_ones)
 	scene_deinit(&s);
 }
 
-TEST(agent_memory_comes_without_a_descriptor)
+static void attach(struct scene *s, enum shmd_status status)
+{
+	struct msg req, rep;
+	int fd = raw_memfd(65536);
+
+	msg_init(&req, MSG_AGENT_ATTACH_REQ, 0);
+	if (status == SHMD_STATUS_OK)
+		raw_expect(&s->pair.raw, &req, &fd, 1, MSG_AGENT_ATTACH_REP, &rep);
+	else
+		raw_expect_error(&s->pair.raw, &req, &fd, 1, status);
+	close(fd);
+}
+
+TEST(agent_memory_comes_without_a_descriptor_once_an_agent_is_attached)
 {
 	struct scene s;
 	struct msg rep;
 
 	scene_init(&s);
 	s.req.mem_reg_req.kind = MSG_MEM_AGENT;
+	raw_expect_error(&s.pair.raw, &s.req, NULL, 0, SHMD_STATUS_INVALID);
+	attach(&s, SHMD_STATUS_OK);
+	s.req.mem_reg_req.kind = MSG_MEM_AGENT;
 	s.req.mem_reg_req.iova = 0x7f0000001234;
 	raw_expect(&s.pair.raw, &s.req, NULL, 0, MSG_MEM_REG_REP, &rep);
+	scene_deinit(&s);
+}
+
+TEST(one_ring_of_a_session_is_attached_to_a_nic_and_charged)
+{
+	struct scene s;
+
+	scene_init(&s);
+	s.lab.nics[0].fail_at = s.lab.nics[0].n_calls + 1;
+	s.lab.nics[0].fail_err = -EINVAL;
+	attach(&s, SHMD_STATUS_MEM_RANGE);
+	ASSERT_EQ(s.lab.registry.quota.total.n[QUOTA_BYTES], 0);
+	attach(&s, SHMD_STATUS_OK);
+	ASSERT_EQ(s.lab.registry.quota.total.n[QUOTA_BYTES], 65536);
+	attach(&s, SHMD_STATUS_EXISTS);
+	ASSERT_EQ(s.lab.registry.quota.total.n[QUOTA_BYTES], 65536);
+	scene_deinit(&s);
+}
+
+TEST(rings_that_could_shrink_or_are_no_memory_or_for_other_nics_are_refused)
+{
+	struct msg req;
+	struct scene s;
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING), none = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	scene_init(&s);
+	msg_init(&req, MSG_AGENT_ATTACH_REQ, 0);
+	raw_expect_error(&s.pair.raw, &req, &fd, 1, SHMD_STATUS_MEM_SEALS);
+	raw_expect_error(&s.pair.raw, &req, &none, 1, SHMD_STATUS_MEM_FD);
+	req.agent_attach_req.nic = 1;
+	raw_expect_error(&s.pair.raw, &req, &fd, 1, SHMD_STATUS_NOT_FOUND);
+	s.lab.nics[0].info.accepted_kinds[1] = 0;
+	registry_refresh_nic(&s.lab.registry.nics[0]);
+	attach(&s, SHMD_STATUS_MEM_KIND);
+	close(fd);
+	close(none);
 	scene_deinit(&s);
 }
 

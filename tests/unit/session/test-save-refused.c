@@ -46,6 +46,31 @@ TEST(nic_that_saves_nothing_ends_the_saving)
 	save_lab_deinit(&k);
 }
 
+/* It cannot know what the agent of a former daemon's ring still carries out. */
+TEST(session_with_a_memory_agent_ends_the_saving)
+{
+	struct save_lab k = {.blocks = false};
+	int fd = raw_memfd(65536);
+	struct msg req, rep;
+	struct pair pair;
+
+	save_lab_init(&k, 100);
+	save_lab_hello(&pair, &k);
+	raw_open_nic(&pair.raw, "fake0");
+	expect_unkept(&k, "");
+	msg_init(&req, MSG_AGENT_ATTACH_REQ, 0);
+	raw_expect(&pair.raw, &req, &fd, 1, MSG_AGENT_ATTACH_REP, &rep);
+	ASSERT(!session_is_saved(pair.session));
+	expect_unkept(&k, "the next daemon cannot go on with its memory agent on fake0");
+	ASSERT_EQ(save_lab_count(&k), 0);
+	msg_init(&req, MSG_MEM_REG_REQ, 0);
+	req.mem_reg_req = (struct msg_mem_reg_req){.kind = MSG_MEM_AGENT, .length_bytes = 4096};
+	raw_expect(&pair.raw, &req, NULL, 0, MSG_MEM_REG_REP, &rep);
+	close(fd);
+	pair_deinit(&pair);
+	save_lab_deinit(&k);
+}
+
 static void ask_status(struct pair *pair)
 {
 	struct msg req;
