@@ -90,7 +90,7 @@ void agent_gpu_unpin(struct shmd_gpu *gpu, void *addr)
 
 /* ---- reads and writes ------------------------------------------------------------------------------------------------ */
 
-/* What CUDA refuses at once is the fault of one request; anything else is the end of the context. */
+/* A refusal at once is the fault of one request; any other error is the end of the context. */
 static int judge(const struct agent_gpu *to, struct agent_op *op, cuda_result result)
 {
 	if (result == CUDA_OK)
@@ -277,7 +277,7 @@ static int issue_some(struct agent_gpu *to, struct agent_op *ops, unsigned int n
 	return (int)done;
 }
 
-/* What was issued is over when it returns, also after a failure. */
+/* Nothing that it issued is under way when it returns, also after a failure. */
 static int carry_out_some(struct agent_gpu *to, struct agent_op *ops, unsigned int n)
 {
 	char why[CLIENT_TEXT_BYTES];

@@ -118,7 +118,7 @@ static int find_region(const struct list *regions, struct agent_op *op)
 		offset = op->addr - region->addr;
 		most = region->bytes - offset;
 #ifdef FUZZ_PLANT
-		most += PLANTED("agent");
+		most += PLANTED("agent-requests");
 #endif
 		if (offset < region->bytes && op->bytes <= most) {
 			op->gpu = region->gpu;
@@ -166,7 +166,7 @@ unsigned int agent_ring_take(struct agent_ring *ring, const struct list *regions
 		if (!ops[i].status)
 			ops[i].status = find_region(regions, &ops[i]);
 	}
-	/* Those of a generation that has ended meanwhile are forgotten. */
+	/* It forgets those of a generation that has ended meanwhile. */
 	if (generation_of(ring) != generation)
 		return 0;
 	ring->n_taken += n;

@@ -66,7 +66,7 @@ void agent_ring_complete(struct agent_ring *ring, const struct agent_op *ops, un
 void agent_ring_set_asleep(struct agent_ring *ring, bool is_asleep);
 void agent_ring_set_state(struct agent_ring *ring, enum shmd_agent_state state);
 
-/* What an atomic of 4 or 8 bytes leaves behind where it finds `old`. */
+/* The new value of a word of 4 or 8 bytes that holds `old`. */
 uint64_t agent_atomic_apply(const struct agent_op *op, uint64_t old);
 
 static inline bool agent_op_is_atomic(const struct agent_op *op)

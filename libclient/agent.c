@@ -57,7 +57,7 @@ struct agent {
 	struct agent_op ops[SHMD_AGENT_ENTRIES]; /* the thread's */
 };
 
-/* What a round works on. */
+/* The links that a round works on. */
 struct round {
 	struct agent_link *links[MAX_LINKS];
 	unsigned int n;

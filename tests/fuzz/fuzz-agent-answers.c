@@ -2,8 +2,7 @@
 /*
  * The NIC's side of an agent ring, against an agent that writes what the input says.
  *
- * The input is a program of the NIC and its agent: two bytes each, an order and an argument. What the NIC reads must stay in its own
- * buffers, each request ends once, and a ring that is dead stays dead.
+ * The input is a program of the NIC and its agent: two bytes each, an order and an argument. The NIC writes its own buffers and nothing else, each request ends once, and a ring that is dead stays dead.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,7 @@
 
 enum order { POST_READ, POST_WRITE, POST_ATOMIC, ANSWER, ANSWER_STRANGE, STATE, SPOIL, COUNT, N_ORDERS };
 
-/* What a request reads into or writes from: a block of its own, so that a checker sees a byte too many. */
+/* The buffer of a request is a block of its own, so that a checker sees a byte too many. */
 struct user {
 	uint64_t old;
 	bool is_done;
@@ -70,7 +69,7 @@ static void answer(struct lab *l, uint8_t arg, bool strange)
 	l->head->n_completions = ++l->n_answered;
 }
 
-/* What the NIC wrote at first, too. */
+/* Also of the parts that the library and the NIC wrote. */
 static void spoil(struct lab *l, uint8_t arg)
 {
 	l->map[arg % 2 ? arg : SHMD_AGENT_COMPLETIONS_OFFSET + arg] ^= arg;

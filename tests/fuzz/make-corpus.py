@@ -627,40 +627,40 @@ def bootstrap_seeds():
 
 # ---- requests to a memory agent: see fuzz-agent-requests.c -------------------------------------------------------------------
 
-READ, WRITE, FETCH_ADD, COMPARE_SWAP = 1, 2, 3, 4
+ASK_READ, ASK_WRITE, ASK_ADD, ASK_SWAP = 1, 2, 3, 4
 AGENT_DATA, AGENT_DATA_END = 4096 + 1024 * (128 + 64), 4096 + 1024 * (128 + 64) + (8 << 20)
 
 
-def agent(*requests, how=0):
+def agent_ring(*requests, how=0):
     return bytes([how]) + b"".join(requests)
 
 
-def request(op, addr=0x10000, size=8, data=0, rest=b""):
+def asked(op, addr=0x10000, size=8, data=0, rest=b""):
     return struct.pack("<IB3xQQQ", 7, op, addr, size, data) + rest.ljust(40, b"\0")
 
 
-def agent_request_seeds():
+def asked_seeds():
     masks = struct.pack("<QQQQQ", 1, 2, 2**64 - 1, 2**64 - 1, 0x80)
-    yield "each", agent(request(WRITE, rest=b"x" * 40), request(READ), request(FETCH_ADD, rest=masks), request(COMPARE_SWAP, rest=masks))
-    yield "by-data-area", agent(request(WRITE, size=4096, data=AGENT_DATA), request(READ, size=100, data=AGENT_DATA_END - 100))
-    yield "data-area-ends", agent(request(WRITE, size=101, data=AGENT_DATA_END - 100), request(READ, data=AGENT_DATA - 1))
-    yield "longest-inline", agent(request(WRITE, size=64), request(READ, size=40))
-    yield "too-long-inline", agent(request(WRITE, size=65), request(READ, size=41))
-    yield "to-the-end-of-a-region", agent(request(WRITE, 0x10ff8), request(READ, 0x20000, 3), request(READ, 2**64 - 4096, 4095, AGENT_DATA))
-    yield "behind-a-region", agent(request(WRITE, 0x10ffa), request(READ, 0x20001, 3), request(READ, 2**64 - 9, 9), request(READ, 0xffff))
-    yield "wraps-around", agent(request(READ, 2**64 - 1, 2), request(READ, size=2**64 - 1, data=AGENT_DATA), request(READ, data=2**64 - 4))
-    yield "atomics-of-odd-places", agent(request(FETCH_ADD, 0x10004), request(FETCH_ADD, 0x10004, 4, rest=masks), request(FETCH_ADD, size=2))
-    yield "unknown", agent(request(0), request(5), request(255))
-    yield "nothing", agent(request(READ, size=0))
-    yield "no-generation", agent(request(READ), how=1)
-    yield "count-that-cannot-be", agent(request(READ), how=2)
+    yield "each", agent_ring(asked(ASK_WRITE, rest=b"x" * 40), asked(ASK_READ), asked(ASK_ADD, rest=masks), asked(ASK_SWAP, rest=masks))
+    yield "by-data-area", agent_ring(asked(ASK_WRITE, size=4096, data=AGENT_DATA), asked(ASK_READ, size=100, data=AGENT_DATA_END - 100))
+    yield "data-area-ends", agent_ring(asked(ASK_WRITE, size=101, data=AGENT_DATA_END - 100), asked(ASK_READ, data=AGENT_DATA - 1))
+    yield "longest-inline", agent_ring(asked(ASK_WRITE, size=64), asked(ASK_READ, size=40))
+    yield "too-long-inline", agent_ring(asked(ASK_WRITE, size=65), asked(ASK_READ, size=41))
+    yield "to-the-end-of-a-region", agent_ring(asked(ASK_WRITE, 0x10ff8), asked(ASK_READ, 0x20000, 3), asked(ASK_READ, 2**64 - 4096, 4095, AGENT_DATA))
+    yield "behind-a-region", agent_ring(asked(ASK_WRITE, 0x10ffa), asked(ASK_READ, 0x20001, 3), asked(ASK_READ, 2**64 - 9, 9), asked(ASK_READ, 0xffff))
+    yield "wraps-around", agent_ring(asked(ASK_READ, 2**64 - 1, 2), asked(ASK_READ, size=2**64 - 1, data=AGENT_DATA), asked(ASK_READ, data=2**64 - 4))
+    yield "atomics-of-odd-places", agent_ring(asked(ASK_ADD, 0x10004), asked(ASK_ADD, 0x10004, 4, rest=masks), asked(ASK_ADD, size=2))
+    yield "unknown", agent_ring(asked(0), asked(5), asked(255))
+    yield "nothing", agent_ring(asked(ASK_READ, size=0))
+    yield "no-generation", agent_ring(asked(ASK_READ), how=1)
+    yield "count-that-cannot-be", agent_ring(asked(ASK_READ), how=2)
 
 
 def main():
     root = pathlib.Path(sys.argv[1])
     for folder, seeds in (("agent-answers", agent_answer_seeds), ("wqe", wqe_seeds), ("wqe", layout_seeds), ("engine", engine_seeds), ("engine", window_seeds), ("engine", indirect_seeds),
                           ("engine", unreliable_seeds), ("engine", stream_seeds), ("engine", xrc_seeds), ("engine", ledger_seeds), ("packet", packet_seeds), ("pmi", pmi_seeds),
-                          ("config", config_seeds), ("state", state_seeds), ("bootstrap", bootstrap_seeds), ("agent-requests", agent_request_seeds)):
+                          ("config", config_seeds), ("state", state_seeds), ("bootstrap", bootstrap_seeds), ("agent-requests", asked_seeds)):
         (root / folder).mkdir(parents=True, exist_ok=True)
         for name, data in seeds():
             (root / folder / name).write_bytes(data)

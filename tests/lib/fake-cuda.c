@@ -37,7 +37,7 @@ struct range {
 	struct context *context; /* it lives with the context that registered it */
 };
 
-/* What a stream has still to do. */
+/* A copy or a write that a stream has still to do. */
 struct work {
 	char *to;
 	const char *from; /* or NULL: value */

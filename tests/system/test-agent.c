@@ -19,7 +19,7 @@
 
 static const struct shmd_queues_attr one_qp = {.n_qps = 1, .sq_wqebbs = 64, .sharing = SHMD_SHARING_GPU};
 
-/* What the two processes say to each other. */
+/* The two processes send it to each other. */
 struct hello {
 	struct shmd_addr qp;
 	uint64_t iova;

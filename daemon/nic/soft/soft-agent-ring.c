@@ -5,8 +5,8 @@
  * The map is hostile: the agent, or whoever has its descriptor, changes any byte at any time. So sizes are taken once, at the
  * beginning; the NIC reads each field of a completion once; and what it must know of a request is in its own table of slots. An id
  * names a slot and how often slots were used, so that a late answer hits no newer request. A completion that names no request
- * under way, or counts that cannot be, make the ring dead, and nothing of it is used again. What the agent answers is the
- * client's own data: wrong bytes are its own loss.
+ * under way, or counts that cannot be, make the ring dead, and nothing of it is used again. Bytes that the agent answers are the
+ * client's own data, and wrong ones its own loss.
  *
  * Requests of few bytes have their payload inside; others get units of the data area, first fit from where the last one ended.
  * One thread at a time.
@@ -130,6 +130,7 @@ static uint32_t units_for(const struct agent_request *request)
 	if (request->op > SHMD_AGENT_WRITE ||
 	    request->bytes <= (request->op == SHMD_AGENT_WRITE ? SHMD_AGENT_INLINE_BYTES : SHMD_AGENT_INLINE_READ_BYTES))
 		return 0;
+	/* bounded: AGENT_RING_PART_BYTES. */
 	return (request->bytes + AGENT_RING_UNIT_BYTES - 1) / AGENT_RING_UNIT_BYTES;
 }
 

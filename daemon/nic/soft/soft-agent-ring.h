@@ -67,7 +67,7 @@ bool agent_ring_must_wake(const struct agent_ring *ring);
 bool agent_ring_has_news(const struct agent_ring *ring);
 /* 1 and *ret_done; 0: nothing; -EPROTO: the agent wrote nonsense, and the ring is dead. */
 int agent_ring_take(struct agent_ring *ring, struct agent_done *ret_done);
-/* Of a dead ring: forgets one request that was under way. False: there is none. */
+/* Makes the ring dead, and forgets one request that was under way. False: there is none. */
 bool agent_ring_forget(struct agent_ring *ring, void **ret_user);
 
 #endif

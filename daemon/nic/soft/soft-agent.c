@@ -7,7 +7,7 @@
  * by packets that refer to it: they put items into an inbox, and get them back through their lane.
  *
  * An agent that ends, breaks the rules, or leaves a request undone for 2 s is dead: all its items end with an error, and so does each
- * later one at once. Nothing of a ring is used again after that. What the engine waits for always ends, so contexts, regions and executors do.
+ * later one at once. Nothing of a ring is used again after that. Every operation ends, so contexts, regions and executors do.
  *
  * The inbox has a lock, under which nobody touches memory of clients. A client could make the eventfd block; then its own user's
  * thread sleeps, as it does at memory of that user.
@@ -289,10 +289,13 @@ static void go_on(struct soft_agent *agent, struct item *item)
 {
 	struct agent_request *request = &item->request;
 
+	/* bounded: the operation lies in its region, and its buffer is as long. */
 	request->addr += request->bytes;
 	if (request->op == SHMD_AGENT_READ)
+		/* bounded: as above. */
 		request->dst = (uint8_t *)request->dst + request->bytes;
 	else
+		/* bounded: as above. */
 		request->src = (const uint8_t *)request->src + request->bytes;
 	request->bytes = next_part(item->left);
 	item->left -= request->bytes;
@@ -333,7 +336,7 @@ static unsigned int agent_run(struct soft_agent *agent)
 	take_inbox(agent);
 	if (list_empty(&agent->waiting) && list_empty(&agent->under_way))
 		return 0;
-	/* What it completed before it ended counts. */
+	/* Requests that it completed before it ended count. */
 	has_ended = agent_ring_has_ended(&agent->ring);
 	for (; n < TURN_COMPLETIONS && (r = agent_ring_take(&agent->ring, &done)) > 0; n++)
 		complete(agent, &done);
@@ -345,7 +348,7 @@ static unsigned int agent_run(struct soft_agent *agent)
 	return n == 0 && has_late(agent) ? die(agent, -ETIMEDOUT) : n;
 }
 
-/* Of agents of other executors, which have ended. */
+/* Operations that agents of other executors have ended. */
 static unsigned int take_back(struct soft_exec *exec)
 {
 	struct list items;

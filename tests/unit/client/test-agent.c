@@ -145,7 +145,7 @@ static uint64_t model_atomic(uint64_t old, const struct shmd_agent_request *requ
 	return sum;
 }
 
-/* What the NIC expects of one request, in the copy of the memories. */
+/* The results that the NIC expects of one request. */
 struct expected {
 	uint8_t read[40];
 	uint64_t old;
@@ -476,7 +476,7 @@ TEST(a_failure_of_cuda_at_any_call_ends_the_agent)
 	}
 }
 
-/* What CUDA refuses by itself, such as memory that the program has freed, is the failure of that request. */
+/* CUDA refuses memory that the program has freed: the failure of that request alone. */
 TEST(a_request_that_cuda_refuses_fails_alone)
 {
 	struct agent_lab lab = {0};

@@ -19,6 +19,7 @@
 struct owner {
 	struct client c;
 	struct ring_agent agent;
+	void *view; /* the agent's mapping: a checker of races cannot see what orders its accesses with those of the test */
 };
 
 static void attach(struct owner *o, enum ring_agent_mood mood)
@@ -28,21 +29,31 @@ static void attach(struct owner *o, enum ring_agent_mood mood)
 	ring_agent_start(&o->agent, o->c.nic_page, o->c.ctx->doorbell.wake_fd, mood);
 }
 
-static void reg(struct client *c)
+static void map_memory(struct owner *o)
 {
-	struct nic_mr_attr attr = {
-		.kind = NIC_MEM_AGENT, .fd = -1, .length_bytes = CLIENT_MEM_BYTES, .iova = CLIENT_IOVA, .access = NIC_ACCESS_ALL};
+	o->c.mem_fd = client_memfd(CLIENT_MEM_BYTES, &o->c.mem);
+	o->view = mmap(NULL, CLIENT_MEM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, o->c.mem_fd, 0);
+	ASSERT(o->view != MAP_FAILED);
+}
 
-	c->mem_fd = client_memfd(CLIENT_MEM_BYTES, &c->mem);
-	attr.offset = (uintptr_t)c->mem;
-	ASSERT_OK(c->ctx->nic->ops->mr_reg(c->ctx, &attr, &c->mr));
+static void reg(struct owner *o)
+{
+	const struct nic_mr_attr attr = {.kind = NIC_MEM_AGENT,
+					 .fd = -1,
+					 .offset = (uintptr_t)o->view,
+					 .length_bytes = CLIENT_MEM_BYTES,
+					 .iova = CLIENT_IOVA,
+					 .access = NIC_ACCESS_ALL};
+
+	ASSERT_OK(o->c.ctx->nic->ops->mr_reg(o->c.ctx, &attr, &o->c.mr));
 }
 
 static void owner_open(struct owner *o, struct nic *nic, uint64_t session, unsigned int n_qps, enum ring_agent_mood mood)
 {
 	client_open_ctx(&o->c, nic, session);
+	map_memory(o);
 	attach(o, mood);
-	reg(&o->c);
+	reg(o);
 	client_create(&o->c, n_qps, 0);
 }
 
@@ -51,6 +62,7 @@ static void owner_close(struct owner *o)
 	ring_agent_stop(&o->agent);
 	client_close(&o->c);
 	ring_agent_close(&o->agent);
+	munmap(o->view, CLIENT_MEM_BYTES);
 }
 
 /* ---- right ------------------------------------------------------------------------------------------------------------------ */
@@ -151,6 +163,7 @@ TEST(completions_out_of_order_are_right)
 		for (unsigned int i = 0; i < N; i++)
 			ASSERT_MEMEQ(a.mem + (2 * i + 1) * bytes, a.mem + 2 * i * bytes, bytes);
 	}
+	ring_agent_stop(&b.agent);
 	ASSERT_GT(b.agent.n_most, 1u);
 	client_close(&a);
 	owner_close(&b);
@@ -198,7 +211,7 @@ static uint8_t fails(struct client *a, unsigned int i, uint64_t limit_nsec)
 	return client_cqe_syndrome(&cqe);
 }
 
-/* Of a write, then a read by another QP; others go on meanwhile, and everything closes. */
+/* A write and then a read by another QP fail; others go on meanwhile, and everything closes. */
 static void breaks(enum ring_agent_mood mood, unsigned int nic)
 {
 	struct client a, x, y;
