@@ -182,13 +182,14 @@ SHMD_EXPORT int shmd_world_hot_peers(struct shmd_world *world, const int *pes, i
 
 /*
  * Hints: bits of `hints`. With one of these the memory has cache lines of its own (64 bytes) also if it is less than one, so that what
- * PEs do to its words does not slow those that use the memory beside it. Memory of a line or more always has. Other bits have no effect.
+ * PEs do to its words does not slow those that use the memory beside it. Memory of a line or more always has. SHMD_HINT_GPU chooses the heap.
+ * Other bits have no effect.
  */
 #define SHMD_HINT_ATOMICS 0x1u /* used by atomics of remote PEs */
 #define SHMD_HINT_SIGNALS 0x2u /* used as signal words */
 /*
  * Memory of the GPU heap, which kernels use by device functions (shmd_ctx_gpu_dev()). Functions of this header that read or write symmetric memory
- * refuse it with -EOPNOTSUPP. The world has such a heap if shmd_world_attr or $SHMD_GPU, $SHMD_GPU_HEAP_SIZE ask for it; all its PEs are on one
+ * refuse it with -EINVAL, and other arguments of theirs must not be such memory. The world has such a heap if shmd_world_attr or $SHMD_GPU, $SHMD_GPU_HEAP_SIZE ask for it; all its PEs are on one
  * node then.
  */
 #define SHMD_HINT_GPU 0x4u

@@ -178,7 +178,7 @@ TEST(random_bytes_in_records_harm_nothing)
 			continue;
 		n_read++;
 		heap_records_check(records, N_PES);
-		heap_records_apply(records, N_PES, &heap, 1);
+		heap_records_apply(records, N_PES, (struct heap *const[]){heap, heap}, 2);
 	}
 	ASSERT_GT(n_read, 100);
 	heap_free(heap);
@@ -207,8 +207,9 @@ TEST(records_carry_the_freed_slots_and_all_are_counted_in_batches)
 			heap_record_write(&shared[pe], &the_call, heaps[pe]);
 		ASSERT_OK(check_all());
 		ASSERT_EQ(heap_records_left(records, N_PES), round == 0);
+		ASSERT_ERR(heap_records_apply(records, N_PES, (struct heap *const[]){NULL, NULL}, 2), EINVAL);
 		for (uint32_t pe = 0; pe < N_PES; pe++)
-			ASSERT_OK(heap_records_apply(records, N_PES, &heaps[pe], 1));
+			ASSERT_OK(heap_records_apply(records, N_PES, (struct heap *const[]){heaps[pe], heaps[pe]}, 2));
 		heap_stats(heaps[2], &stats);
 		ASSERT_EQ(stats.n_live, round ? 0 : 100);
 	}
