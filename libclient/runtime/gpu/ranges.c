@@ -220,7 +220,7 @@ static cuda_result take(struct gpu_ranges *ranges, const struct piece *piece, in
 
 int gpu_ranges_make(struct gpu_ranges *ranges, uint64_t offset, uint64_t bytes, int *ret_fd)
 {
-	struct piece piece = {ranges->own, offset, bytes}, *place;
+	struct piece piece = {ranges->own, offset, bytes}, *place = NULL;
 	int r = find_place(ranges, ranges->own, offset, bytes, &place);
 
 	if (!r)
@@ -234,7 +234,7 @@ int gpu_ranges_make(struct gpu_ranges *ranges, uint64_t offset, uint64_t bytes, 
 
 int gpu_ranges_take(struct gpu_ranges *ranges, uint32_t pe, int fd, uint64_t offset, uint64_t bytes)
 {
-	struct piece piece = {pe, offset, bytes}, *place;
+	struct piece piece = {pe, offset, bytes}, *place = NULL;
 	int r = find_place(ranges, pe, offset, bytes, &place);
 
 	if (!r)
