@@ -4,7 +4,7 @@
  *
  * The self-test of a queue (tests/gpu/selftest.cu) runs on a QP connected to itself, with all memory on the GPU. Then one thread puts 8 bytes
  * again and again and looks whether each landed; printed is the time from post to completion. Both once on an idle GPU, and once while a
- * kernel of the program spins on every SM until the end: the agent must not wait for it.
+ * kernel of the program spins on all SMs but one until the end: the agent must not wait for it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +19,7 @@
 #define N_PUTS 2000u
 #define N_WARM 100u
 #define SPIN_THREADS 1024u
+#define SPIN_SHARED_BYTES (200 << 10)
 
 extern "C" __global__ void shmd_selftest(struct shmd_selftest_args args);
 
@@ -34,9 +35,9 @@ struct lab {
 	struct shmd_nic *nic;
 	struct shmd_gpu_mem *mem;
 	struct shmd_gpu_mem_info info;
-	struct shmd_selftest_result *selftest; /* GPU memory */
-	struct put_result *puts; /* GPU memory */
-	unsigned int *stop, *n_spinning; /* host memory that the GPU sees */
+	struct shmd_selftest_result *selftest; /* this and what follows: host memory that the GPU sees */
+	struct put_result *puts;
+	unsigned int *stop, *n_spinning;
 	cudaStream_t work, spin;
 	int n_sms;
 	unsigned int n_bad;
@@ -93,12 +94,14 @@ static void open_lab(struct lab *lab)
 	memset(lab, 0, sizeof(*lab));
 	/* Loading a kernel at its first launch would wait for the kernel that spins. */
 	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+	/* A launch that changes the room for local memory would wait for it too. */
+	must_cuda(cudaSetDeviceFlags(cudaDeviceLmemResizeToMax), "flags");
 	must_cuda(cudaSetDevice(0), "GPU 0");
 	must_cuda(cudaDeviceGetAttribute(&lab->n_sms, cudaDevAttrMultiProcessorCount, 0), "GPU 0");
 	must_cuda(cudaStreamCreateWithFlags(&lab->work, cudaStreamNonBlocking), "stream");
 	must_cuda(cudaStreamCreateWithFlags(&lab->spin, cudaStreamNonBlocking), "stream");
-	must_cuda(cudaMalloc((void **)&lab->selftest, sizeof(*lab->selftest)), "memory");
-	must_cuda(cudaMalloc((void **)&lab->puts, sizeof(*lab->puts)), "memory");
+	must_cuda(cudaHostAlloc((void **)&lab->selftest, sizeof(*lab->selftest), cudaHostAllocMapped), "memory");
+	must_cuda(cudaHostAlloc((void **)&lab->puts, sizeof(*lab->puts), cudaHostAllocMapped), "memory");
 	must_cuda(cudaHostAlloc((void **)&lab->stop, sizeof(*lab->stop), cudaHostAllocMapped), "memory");
 	must_cuda(cudaHostAlloc((void **)&lab->n_spinning, sizeof(*lab->n_spinning), cudaHostAllocMapped), "memory");
 	*lab->stop = *lab->n_spinning = 0;
@@ -150,11 +153,11 @@ static void run_selftest(struct lab *lab, struct shmd_dev_qp *qp, const char *lo
 	args.timeout_nsec = WAIT_NSEC;
 	args.result = lab->selftest;
 	must_cuda(cudaMemsetAsync((void *)lab->info.addr, 0, SHMD_SELFTEST_MIN_BYTES, lab->work), "memory");
-	must_cuda(cudaMemsetAsync(lab->selftest, 0, sizeof(result), lab->work), "result");
+	memset(lab->selftest, 0, sizeof(result));
 	shmd_selftest<<<1, 128, 0, lab->work>>>(args);
 	must_cuda(cudaGetLastError(), "launch");
-	must_cuda(cudaMemcpyAsync(&result, lab->selftest, sizeof(result), cudaMemcpyDeviceToHost, lab->work), "result");
 	must_cuda(cudaStreamSynchronize(lab->work), "kernel");
+	result = *lab->selftest;
 	report(lab, !result.status && !result.step && !result.n_wrong && result.n_operations, "puts, gets, signals and atomics", load);
 	printf(": %llu operations, step %u, %llu wrong, %s\n", (unsigned long long)result.n_operations, result.step,
 	       (unsigned long long)result.n_wrong, shmd_dev_status_text(result.status));
@@ -173,11 +176,11 @@ static void run_puts(struct lab *lab, struct shmd_dev_qp *qp, const char *load)
 	struct shmd_dev_addr remote = {lab->info.iova + SHMD_SELFTEST_MIN_BYTES, shmd_mr_rkey_be(lab->info.mr)};
 	const uint64_t *word = (const uint64_t *)(lab->info.addr + SHMD_SELFTEST_MIN_BYTES);
 
-	must_cuda(cudaMemsetAsync(lab->puts, 0, sizeof(result), lab->work), "result");
+	memset(lab->puts, 0, sizeof(result));
 	put_words<<<1, 1, 0, lab->work>>>(qp, remote, word, lab->puts);
 	must_cuda(cudaGetLastError(), "launch");
-	must_cuda(cudaMemcpyAsync(&result, lab->puts, sizeof(result), cudaMemcpyDeviceToHost, lab->work), "result");
 	must_cuda(cudaStreamSynchronize(lab->work), "kernel");
+	result = *lab->puts;
 	qsort(result.nsec, N_PUTS, sizeof(result.nsec[0]), by_size);
 	report(lab, !result.status && !result.n_wrong, "put of 8 bytes", load);
 	printf(": post to completion %.2f us (least %.2f, 99 of 100 below %.2f), %u wrong, %s\n", (double)result.nsec[N_PUTS / 2] / 1e3,
@@ -190,18 +193,21 @@ int main(void)
 	struct shmd_dev_qp *qp;
 	struct lab lab;
 
+	setlinebuf(stdout);
 	open_lab(&lab);
 	qp = make_qp(&lab, &queues);
 	run_selftest(&lab, qp, "idle GPU");
 	run_puts(&lab, qp, "idle GPU");
 	fflush(stdout);
 
-	spin<<<lab.n_sms, SPIN_THREADS, 0, lab.spin>>>(lab.stop, lab.n_spinning);
+	/* One block for each SM by its shared memory, and one SM for the test's own kernels. */
+	must_cuda(cudaFuncSetAttribute(spin, cudaFuncAttributeMaxDynamicSharedMemorySize, SPIN_SHARED_BYTES), "shared memory");
+	spin<<<lab.n_sms - 1, SPIN_THREADS, SPIN_SHARED_BYTES, lab.spin>>>(lab.stop, lab.n_spinning);
 	must_cuda(cudaGetLastError(), "launch");
-	while (*(volatile unsigned int *)lab.n_spinning < (unsigned int)lab.n_sms)
+	while (*(volatile unsigned int *)lab.n_spinning < (unsigned int)lab.n_sms - 1)
 		;
-	run_selftest(&lab, qp, "a kernel spins on every SM");
-	run_puts(&lab, qp, "a kernel spins on every SM");
+	run_selftest(&lab, qp, "a kernel spins on all other SMs");
+	run_puts(&lab, qp, "a kernel spins on all other SMs");
 	*(volatile unsigned int *)lab.stop = 1;
 	must_cuda(cudaStreamSynchronize(lab.spin), "the kernel that spins");
 
