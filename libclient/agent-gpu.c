@@ -239,6 +239,14 @@ static int run_write(struct run *run, struct agent_gpu *to)
 	return r;
 }
 
+/* Atomics on a word that could not be written have not happened, whichever of them came first. */
+static void run_judge(struct run *run)
+{
+	for (unsigned int i = 0; i < run->n; i++)
+		if (!run->ops[i].status)
+			run->ops[i].status = run->ops[run->first[i]].status;
+}
+
 /* The number of atomics at the front that it carried out, or a negative errno. */
 static int issue_atomics(struct agent_gpu *to, struct agent_op *ops, unsigned int n)
 {
@@ -252,6 +260,7 @@ static int issue_atomics(struct agent_gpu *to, struct agent_op *ops, unsigned in
 		return r;
 	run_compute(&run);
 	r = run_write(&run, to);
+	run_judge(&run);
 	return r < 0 ? r : (int)run.n;
 }
 

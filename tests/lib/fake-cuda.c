@@ -499,15 +499,36 @@ int cuMemGetHandleForAddressRange(void *handle, uint64_t addr, size_t bytes, int
 	return OK;
 }
 
+#define MAX_RESERVED 64
+#define MAX_MAPPED 256
+
+/* A range of addresses of the GPU's: reserved, or one in which memory is mapped. */
+struct span {
+	uint64_t addr;
+	size_t bytes; /* 0: unused */
+	int fd; /* of what is mapped there, until it is accessible; -1 */
+};
+
+static struct span reserved[MAX_RESERVED], mapped[MAX_MAPPED];
+
 static int holds(const char *addr, size_t size, const char *at, size_t bytes)
 {
 	return addr && at >= addr && bytes <= size && (size_t)(at - addr) <= size - bytes;
 }
 
-/* On the GPU: in an allocation, or where a GPU sees registered memory. */
-static int is_on_gpu(const void *at, size_t bytes)
+static int is_mapped(const void *at, size_t bytes)
 {
 	int found = 0;
+
+	for (int i = 0; i < MAX_MAPPED && !found; i++)
+		found = holds((const char *)(uintptr_t)mapped[i].addr, mapped[i].bytes, at, bytes);
+	return found;
+}
+
+/* On the GPU: in an allocation, in memory that was mapped, or where a GPU sees registered memory. */
+static int is_on_gpu(const void *at, size_t bytes)
+{
+	int found = is_mapped(at, bytes);
 
 	for (int i = 0; i < MAX_ALLOCATIONS && !found; i++)
 		found = holds(allocations[i].addr, allocations[i].bytes, at, bytes);
@@ -523,7 +544,7 @@ static int is_allocated(const void *at)
 	for (int i = 0; i < MAX_ALLOCATIONS; i++)
 		if (holds(allocations[i].addr, allocations[i].bytes, at, 1))
 			return 1;
-	return 0;
+	return is_mapped(at, 1);
 }
 
 EXPORT int cuMemcpyHtoDAsync_v2(uint64_t dst, const void *src, size_t bytes, void *stream);
@@ -607,8 +628,6 @@ int cuDeviceGetCount(int *n)
 /* ---- memory apart from addresses: a handle is a memfd, whose duplicate an export gives out */
 
 #define STEP (2u << 20)
-#define MAX_RESERVED 64
-#define MAX_MAPPED 256
 
 struct memory_attr {
 	int kind, handle_kinds, place_kind, gpu;
@@ -619,14 +638,6 @@ struct memory_attr {
 struct memory_access {
 	int place_kind, gpu, flags;
 };
-
-struct span {
-	uint64_t addr;
-	size_t bytes; /* 0: unused */
-	int fd; /* of what is mapped there, until it is accessible; -1 */
-};
-
-static struct span reserved[MAX_RESERVED], mapped[MAX_MAPPED];
 
 static struct span *span_free(struct span *spans, int n)
 {

@@ -19,7 +19,7 @@
 #define N_PUTS 2000u
 #define N_WARM 100u
 #define SPIN_THREADS 1024u
-#define SPIN_SHARED_BYTES (200 << 10)
+#define SPIN_SHARED_BYTES (200 << 10) /* dynamic */
 
 extern "C" __global__ void shmd_selftest(struct shmd_selftest_args args);
 
@@ -78,10 +78,20 @@ static __global__ void put_words(struct shmd_dev_qp *qp, struct shmd_dev_addr re
 
 static __global__ void spin(volatile unsigned int *stop, unsigned int *n_spinning)
 {
-	if (threadIdx.x == 0)
+	__shared__ volatile unsigned int is_over;
+
+	if (threadIdx.x == 0) {
+		is_over = 0;
 		atomicAdd_system(n_spinning, 1);
-	while (!*stop)
-		;
+	}
+	__syncthreads();
+	/* One thread looks at host memory, now and then: thousands would take the bus from all others. */
+	while (!is_over) {
+		if (threadIdx.x == 0) {
+			__nanosleep(10000);
+			is_over = *stop;
+		}
+	}
 }
 
 /* ---- host ----------------------------------------------------------------------------------------------------------- */

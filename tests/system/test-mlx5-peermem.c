@@ -298,7 +298,7 @@ TEST(quota_holds_and_what_it_refuses_is_not_left_registered)
 
 TEST(without_a_command_descriptor_it_is_host_memory_with_both_reasons)
 {
-	const char *why = NO_DMABUF "; no peermem: shmemd handed out no command descriptor of mlx5_0 (doorbell mode cpu)";
+	const char *why = NO_DMABUF "; no peermem: shmemd handed out no command descriptor of mlx5_0 (doorbell mode cpu); no agent: mlx5_0 takes none";
 	struct shmd_gpu_mem_info info;
 	struct shmd_gpu_mem *mem;
 	struct lab lab;
@@ -342,7 +342,9 @@ TEST(mode_that_was_asked_for_is_taken_or_refused)
 	ASSERT_EQ(info_of(mem).mode, SHMD_GPU_MEM_HOST);
 	ASSERT_STREQ(info_of(mem).reason, "");
 	ASSERT_OK(shmd_gpu_mem_free(mem));
-	attr.mode = (enum shmd_gpu_mem_mode)4;
+	attr.mode = SHMD_GPU_MEM_AGENT;
+	ASSERT_ERR(shmd_gpu_mem_alloc(lab.gpu, lab.side.nic, &attr, &mem), EOPNOTSUPP);
+	attr.mode = (enum shmd_gpu_mem_mode)(SHMD_GPU_MEM_AGENT + 1);
 	ASSERT_ERR(shmd_gpu_mem_alloc(lab.gpu, lab.side.nic, &attr, &mem), EINVAL);
 	lab_close(&lab);
 }

@@ -491,6 +491,25 @@ TEST(a_request_that_cuda_refuses_fails_alone)
 	lab_close(&lab);
 }
 
+/* Atomics on one word are written once: what CUDA does not write has not happened for any of them. */
+TEST(atomics_on_a_word_that_is_not_written_all_fail)
+{
+	struct agent_lab lab = {0};
+	struct shmd_agent_request request;
+
+	lab_open(&lab);
+	request = transfer(SHMD_AGENT_FETCH_ADD, addr_of(&lab, 0, 0), 8, 0);
+	request.atomic = (struct shmd_agent_atomic){.swap_or_add = 1};
+	fake_cuda_fail("cuStreamWriteValue64_v2", 1);
+	for (unsigned int i = 0; i < 3; i++)
+		lab_post(&lab, &request);
+	lab_ring_it(&lab);
+	for (unsigned int i = 0; i < 3; i++)
+		ASSERT_EQ(lab_await(&lab).status, -EFAULT);
+	ASSERT_EQ(lab_do(&lab, &request).status, 0);
+	lab_close(&lab);
+}
+
 TEST(closing_ends_the_agent_and_says_so)
 {
 	struct agent_lab lab = {0};
