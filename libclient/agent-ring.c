@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "libclient/objects.h"
+#include "proto/base/fence.h"
 #include "proto/base/overflow.h"
 
 static struct shmd_agent_ring *head_of(const struct agent_ring *ring)
@@ -187,19 +188,19 @@ void agent_ring_complete(struct agent_ring *ring, const struct agent_op *ops, un
 	ring->n_completed += n;
 	/* The fence stands between it and the look whether the NIC sleeps. */
 	__atomic_store_n(&head_of(ring)->n_completions, ring->n_completed, __ATOMIC_RELEASE);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	full_fence();
 }
 
 void agent_ring_set_asleep(struct agent_ring *ring, bool is_asleep)
 {
 	__atomic_store_n(&head_of(ring)->agent_asleep, is_asleep, __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	full_fence();
 }
 
 void agent_ring_set_state(struct agent_ring *ring, enum shmd_agent_state state)
 {
 	__atomic_store_n(&head_of(ring)->agent_state, (uint32_t)state, __ATOMIC_RELEASE);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	full_fence();
 }
 
 /* ---- atomics --------------------------------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "proto/base/fence.h"
 #include "proto/base/overflow.h"
 
 #define SLOT_MASK (SHMD_AGENT_ENTRIES - 1)
@@ -202,7 +203,7 @@ int agent_ring_post(struct agent_ring *ring, const struct agent_request *request
 
 bool agent_ring_must_wake(const struct agent_ring *ring)
 {
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	full_fence();
 	return __atomic_load_n(&head_of(ring)->agent_asleep, __ATOMIC_RELAXED);
 }
 
