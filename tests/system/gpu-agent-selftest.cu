@@ -4,7 +4,7 @@
  *
  * The self-test of a queue (tests/gpu/selftest.cu) runs on a QP connected to itself, with all memory on the GPU. Then one thread puts 8 bytes
  * again and again and looks whether each landed; printed is the time from post to completion. Both once on an idle GPU, and once while a
- * kernel of the program spins on all SMs but one until the end: the agent must not wait for it.
+ * kernel of the program spins on all SMs but one for 3 s: the agent must not wait for it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,8 @@
 #define N_PUTS 2000u
 #define N_WARM 100u
 #define SPIN_THREADS 1024u
-#define SPIN_SHARED_BYTES (200 << 10) /* dynamic */
+#define SPIN_NSEC 3000000000ull
+#define SPIN_SHARED_BYTES (200 << 10)
 
 extern "C" __global__ void shmd_selftest(struct shmd_selftest_args args);
 
@@ -37,7 +38,7 @@ struct lab {
 	struct shmd_gpu_mem_info info;
 	struct shmd_selftest_result *selftest; /* this and what follows: host memory that the GPU sees */
 	struct put_result *puts;
-	unsigned int *stop, *n_spinning;
+	unsigned int *n_spinning;
 	cudaStream_t work, spin;
 	int n_sms;
 	unsigned int n_bad;
@@ -76,22 +77,15 @@ static __global__ void put_words(struct shmd_dev_qp *qp, struct shmd_dev_addr re
 	}
 }
 
-static __global__ void spin(volatile unsigned int *stop, unsigned int *n_spinning)
+/* By the clock of the GPU: a kernel that looks at host memory all the time takes the bus from everybody, the NIC in software too. */
+static __global__ void spin(unsigned int *n_spinning)
 {
-	__shared__ volatile unsigned int is_over;
+	uint64_t begin = shmdi_clock_nsec();
 
-	if (threadIdx.x == 0) {
-		is_over = 0;
+	if (threadIdx.x == 0)
 		atomicAdd_system(n_spinning, 1);
-	}
-	__syncthreads();
-	/* One thread looks at host memory, now and then: thousands would take the bus from all others. */
-	while (!is_over) {
-		if (threadIdx.x == 0) {
-			__nanosleep(10000);
-			is_over = *stop;
-		}
-	}
+	while (shmdi_clock_nsec() - begin < SPIN_NSEC)
+		;
 }
 
 /* ---- host ----------------------------------------------------------------------------------------------------------- */
@@ -112,9 +106,8 @@ static void open_lab(struct lab *lab)
 	must_cuda(cudaStreamCreateWithFlags(&lab->spin, cudaStreamNonBlocking), "stream");
 	must_cuda(cudaHostAlloc((void **)&lab->selftest, sizeof(*lab->selftest), cudaHostAllocMapped), "memory");
 	must_cuda(cudaHostAlloc((void **)&lab->puts, sizeof(*lab->puts), cudaHostAllocMapped), "memory");
-	must_cuda(cudaHostAlloc((void **)&lab->stop, sizeof(*lab->stop), cudaHostAllocMapped), "memory");
 	must_cuda(cudaHostAlloc((void **)&lab->n_spinning, sizeof(*lab->n_spinning), cudaHostAllocMapped), "memory");
-	*lab->stop = *lab->n_spinning = 0;
+	*lab->n_spinning = 0;
 	must(shmd_client_open(NULL, &lab->client), "connect");
 	must(shmd_gpu_open(lab->client, 0, &lab->gpu), "open the GPU");
 	must(shmd_gpu_info(lab->gpu, &gpu), "GPU");
@@ -212,13 +205,14 @@ int main(void)
 
 	/* One block for each SM by its shared memory, and one SM for the test's own kernels. */
 	must_cuda(cudaFuncSetAttribute(spin, cudaFuncAttributeMaxDynamicSharedMemorySize, SPIN_SHARED_BYTES), "shared memory");
-	spin<<<lab.n_sms - 1, SPIN_THREADS, SPIN_SHARED_BYTES, lab.spin>>>(lab.stop, lab.n_spinning);
+	spin<<<lab.n_sms - 1, SPIN_THREADS, SPIN_SHARED_BYTES, lab.spin>>>(lab.n_spinning);
 	must_cuda(cudaGetLastError(), "launch");
 	while (*(volatile unsigned int *)lab.n_spinning < (unsigned int)lab.n_sms - 1)
 		;
 	run_selftest(&lab, qp, "a kernel spins on all other SMs");
 	run_puts(&lab, qp, "a kernel spins on all other SMs");
-	*(volatile unsigned int *)lab.stop = 1;
+	report(&lab, cudaStreamQuery(lab.spin) == cudaErrorNotReady, "it still spins", "so nothing waited for its end");
+	printf("\n");
 	must_cuda(cudaStreamSynchronize(lab.spin), "the kernel that spins");
 
 	must(shmd_queues_destroy(queues), "destroy");
