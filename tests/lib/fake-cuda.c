@@ -57,6 +57,7 @@ static struct context contexts[FAKE_CUDA_GPUS] = {{0, 0}, {1, 0}};
 static struct range ranges[MAX_RANGES];
 static struct fake_cuda_counts counts;
 static int is_initialised;
+static pid_t process; /* that initialised it */
 static _Thread_local struct context *stack[8];
 static _Thread_local int depth;
 static char fail_symbol[64];
@@ -144,6 +145,7 @@ static int enter(const char *symbol, int needs_context)
 	}
 	if (!is_initialised)
 		return NOT_INITIALISED;
+	counts.in_children += process != getpid();
 	return needs_context && !current() ? INVALID_CONTEXT : OK;
 }
 
@@ -160,6 +162,7 @@ static int enter(const char *symbol, int needs_context)
 EXPORT int cuInit(unsigned int flags);
 int cuInit(unsigned int flags)
 {
+	process = getpid();
 	__atomic_store_n(&is_initialised, 1, __ATOMIC_RELEASE);
 	ENTER(0);
 	return flags ? INVALID_VALUE : OK;
