@@ -57,6 +57,7 @@ static struct context contexts[FAKE_CUDA_GPUS] = {{0, 0}, {1, 0}};
 static struct range ranges[MAX_RANGES];
 static struct fake_cuda_counts counts;
 static int is_initialised;
+static pid_t process; /* that initialised it */
 static _Thread_local struct context *stack[8];
 static _Thread_local int depth;
 static char fail_symbol[64];
@@ -144,6 +145,7 @@ static int enter(const char *symbol, int needs_context)
 	}
 	if (!is_initialised)
 		return NOT_INITIALISED;
+	counts.in_children += process != getpid();
 	return needs_context && !current() ? INVALID_CONTEXT : OK;
 }
 
@@ -160,6 +162,7 @@ static int enter(const char *symbol, int needs_context)
 EXPORT int cuInit(unsigned int flags);
 int cuInit(unsigned int flags)
 {
+	process = getpid();
 	__atomic_store_n(&is_initialised, 1, __ATOMIC_RELEASE);
 	ENTER(0);
 	return flags ? INVALID_VALUE : OK;
@@ -435,6 +438,15 @@ struct allocation {
 	int fd;
 };
 
+#define MAX_RESERVED 64
+#define MAX_MAPPED 256
+struct span {
+	uint64_t addr;
+	size_t bytes; /* 0: unused */
+	int fd; /* of what is mapped there, until it is accessible; -1 */
+};
+static struct span reserved[MAX_RESERVED], mapped[MAX_MAPPED];
+
 #define MAX_ALLOCATIONS 256
 static struct allocation allocations[MAX_ALLOCATIONS];
 
@@ -535,6 +547,8 @@ static int is_on_gpu(const void *at, size_t bytes)
 	for (int i = 0; i < MAX_RANGES && !found; i++)
 		for (int gpu = 0; gpu < FAKE_CUDA_GPUS && !found; gpu++)
 			found = ranges[i].addr && holds(ranges[i].alias[gpu], ranges[i].bytes, at, bytes);
+	for (int i = 0; i < MAX_MAPPED && !found; i++)
+		found = mapped[i].bytes && holds((char *)(uintptr_t)mapped[i].addr, mapped[i].bytes, at, bytes);
 	return found;
 }
 

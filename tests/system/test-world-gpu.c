@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <shmd/dev/coll.h>
@@ -252,5 +253,66 @@ TEST_TIMEOUT(a_pe_that_dies_ends_the_waits_of_kernels, 60)
 	ASSERT_EQ(world_lab_wait(&lab, 1), 128 + SIGKILL);
 	ASSERT_EQ(world_lab_wait(&lab, 0), 0);
 	ASSERT_EQ(world_lab_wait(&lab, 2), 0);
+	fixture_daemon_stop(&daemon);
+}
+
+static int forks(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = open_with(lab, pe, "auto");
+	int status = -1;
+	pid_t child;
+
+	(void)arg;
+	(void)ctx_of(world);
+	child = fork();
+	if (!child) {
+		(void)shmd_world_close(world);
+		_exit(fake_cuda_counts().in_children);
+	}
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	ASSERT_EQ(status, 0);
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(a_forked_child_leaves_the_gpu_alone, 60)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 1, forks, NULL);
+	fixture_daemon_stop(&daemon);
+}
+
+static int asks_the_host(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = open_with(lab, pe, "auto");
+	struct shmd_ctx *ctx = shmd_world_ctx(world);
+	uint8_t *memory = gpu_memory(world, 8192);
+	void *page = (void *)(((uintptr_t)memory + 4095) & ~(uintptr_t)4095), *alias;
+	struct shmd_wait wait = {.words = memory, .n = 1, .bytes = 8, .cmp = SHMD_CMP_EQ};
+	size_t index, n;
+
+	(void)arg;
+	ASSERT_ERR(shmd_wait_until(ctx, memory, 8, SHMD_CMP_EQ, 0), EINVAL);
+	ASSERT_ERR(shmd_wait_until_all(ctx, &wait), EINVAL);
+	ASSERT_ERR(shmd_wait_until_any(ctx, &wait, &index), EINVAL);
+	ASSERT_ERR(shmd_wait_until_some(ctx, &wait, &index, &n), EINVAL);
+	ASSERT_ERR(shmd_test(ctx, memory, 8, SHMD_CMP_EQ, 0), EINVAL);
+	ASSERT_ERR(shmd_test_all(ctx, &wait), EINVAL);
+	ASSERT_ERR(shmd_test_any(ctx, &wait, &index), EINVAL);
+	ASSERT_ERR(shmd_test_some(ctx, &wait, &index, &n), EINVAL);
+	ASSERT_ERR(shmd_buffer_register(world, memory, 64), EINVAL);
+	ASSERT_ERR(shmd_buffer_register_symmetric(world, page, 4096, &alias), EINVAL);
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(functions_of_the_host_refuse_gpu_memory, 60)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 1, asks_the_host, NULL);
 	fixture_daemon_stop(&daemon);
 }

@@ -54,7 +54,7 @@ static struct shmd_dev_wait dev_wait(const struct shmd_wait *wait)
 
 int shmd_wait_until(struct shmd_ctx *ctx, const void *word, uint32_t bytes, uint32_t cmp, uint64_t value)
 {
-	int r = rma_check(ctx);
+	int r = rma_check_words(ctx, word);
 
 	return r ? r : rma_result(ctx, shmd_dev_wait_until(&ctx->dev, word, bytes, cmp, value), "wait", RMA_NO_PE);
 }
@@ -62,7 +62,7 @@ int shmd_wait_until(struct shmd_ctx *ctx, const void *word, uint32_t bytes, uint
 int shmd_wait_until_all(struct shmd_ctx *ctx, const struct shmd_wait *wait)
 {
 	struct shmd_dev_wait dev;
-	int r = rma_check(ctx);
+	int r = rma_check_words(ctx, wait->words);
 
 	if (r)
 		return r;
@@ -73,7 +73,7 @@ int shmd_wait_until_all(struct shmd_ctx *ctx, const struct shmd_wait *wait)
 int shmd_wait_until_any(struct shmd_ctx *ctx, const struct shmd_wait *wait, size_t *ret_index)
 {
 	struct shmd_dev_wait dev;
-	int r = rma_check(ctx);
+	int r = rma_check_words(ctx, wait->words);
 
 	if (r)
 		return r;
@@ -84,7 +84,7 @@ int shmd_wait_until_any(struct shmd_ctx *ctx, const struct shmd_wait *wait, size
 int shmd_wait_until_some(struct shmd_ctx *ctx, const struct shmd_wait *wait, size_t *ret_indexes, size_t *ret_n)
 {
 	struct shmd_dev_wait dev;
-	int r = rma_check(ctx);
+	int r = rma_check_words(ctx, wait->words);
 
 	if (r)
 		return r;
@@ -102,7 +102,7 @@ static int look(const struct shmd_ctx *ctx, int status, const char *what)
 
 int shmd_test(struct shmd_ctx *ctx, const void *word, uint32_t bytes, uint32_t cmp, uint64_t value)
 {
-	int r = rma_check(ctx);
+	int r = rma_check_words(ctx, word);
 
 	return r ? r : look(ctx, shmd_dev_test(&ctx->dev, word, bytes, cmp, value), "test");
 }
@@ -110,7 +110,7 @@ int shmd_test(struct shmd_ctx *ctx, const void *word, uint32_t bytes, uint32_t c
 int shmd_test_all(struct shmd_ctx *ctx, const struct shmd_wait *wait)
 {
 	struct shmd_dev_wait dev;
-	int r = rma_check(ctx);
+	int r = rma_check_words(ctx, wait->words);
 
 	if (r)
 		return r;
@@ -121,7 +121,7 @@ int shmd_test_all(struct shmd_ctx *ctx, const struct shmd_wait *wait)
 int shmd_test_any(struct shmd_ctx *ctx, const struct shmd_wait *wait, size_t *ret_index)
 {
 	struct shmd_dev_wait dev;
-	int r = rma_check(ctx);
+	int r = rma_check_words(ctx, wait->words);
 
 	if (r)
 		return r;
@@ -132,7 +132,7 @@ int shmd_test_any(struct shmd_ctx *ctx, const struct shmd_wait *wait, size_t *re
 int shmd_test_some(struct shmd_ctx *ctx, const struct shmd_wait *wait, size_t *ret_indexes, size_t *ret_n)
 {
 	struct shmd_dev_wait dev;
-	int r = rma_check(ctx);
+	int r = rma_check_words(ctx, wait->words);
 
 	if (r)
 		return r;

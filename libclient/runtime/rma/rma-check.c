@@ -5,12 +5,20 @@
 #include "libclient/runtime/rma/rma-check.h"
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/exchange.h"
+#include "libclient/runtime/world/heaps.h"
 
 int rma_check_slow(const struct shmd_ctx *ctx)
 {
 	if (!ctx)
 		return shmd_error_set(-EINVAL, "ctx is NULL: the context of a world is there when shmd_world_start() has made it");
 	return world_check(ctx->world);
+}
+
+int rma_check_words_slow(const struct shmd_ctx *ctx, const void *words)
+{
+	uint64_t addr = (uintptr_t)words;
+
+	return world_is_on_gpu(ctx->world, addr, addr + 1) ? shmd_error_set(-EINVAL, "%p is in the GPU heap, which kernels use", words) : 0;
 }
 
 /* An argument, in words: the device function does not say which it was. */

@@ -23,6 +23,16 @@ static inline int rma_check(const struct shmd_ctx *ctx)
 	return rma_check_slow(ctx);
 }
 
+int rma_check_words_slow(const struct shmd_ctx *ctx, const void *words) __attribute__((cold, noinline));
+
+/* And -EINVAL: words that a CPU does not read. */
+static inline int rma_check_words(const struct shmd_ctx *ctx, const void *words)
+{
+	int r = rma_check(ctx);
+
+	return r || !ctx->world->gpu ? r : rma_check_words_slow(ctx, words);
+}
+
 #define RMA_NO_PE INT_MIN /* not -1, which programs pass for a PE that is not in a team */
 
 /* A status that is not SHMD_DEV_OK as an errno, with a sentence. pe: of the context, or RMA_NO_PE. */

@@ -18,6 +18,7 @@
 #include "libclient/runtime/world/buffers.h"
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/exchange.h"
+#include "libclient/runtime/world/heaps.h"
 #include "libclient/runtime/world/queues.h"
 #include "libclient/runtime/world/world.h"
 #include "proto/base/cleanup.h"
@@ -152,6 +153,8 @@ static int check_heaps(const struct shmd_world *world, const struct buffer *buff
 			return shmd_error_set(-EINVAL, "the buffer at 0x%" PRIx64 " is in the symmetric heap, which is registered already",
 					      buffer->addr);
 	}
+	if (world_is_on_gpu(world, buffer->addr, buffer->end))
+		return shmd_error_set(-EINVAL, "the buffer at 0x%" PRIx64 " is in the GPU heap", buffer->addr);
 	return 0;
 }
 

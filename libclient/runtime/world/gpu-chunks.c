@@ -197,8 +197,8 @@ void world_gpu_close(struct shmd_world *world, bool is_ours)
 
 	if (!gpu)
 		return;
-	set_gpu(world, NULL);
 	if (is_ours) {
+		set_gpu(world, NULL);
 		if (gpu->device)
 			device_free(gpu->device, gpu->dev);
 		gpu_ranges_free(gpu->ranges);
@@ -207,4 +207,5 @@ void world_gpu_close(struct shmd_world *world, bool is_ours)
 	heap_free(gpu->alloc);
 	free(gpu->chunk_index);
 	free(gpu);
+	world->gpu = NULL;
 }

@@ -15,6 +15,7 @@
 #include "libclient/runtime/settings/log.h"
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/ctx.h"
+#include "libclient/runtime/world/process.h"
 #include "libclient/runtime/world/world-gpu.h"
 #include "libclient/runtime/world/world.h"
 #include "proto/base/cleanup.h"
@@ -172,11 +173,18 @@ static int make_ctx(struct shmd_ctx *ctx)
 
 void world_gpu_hide(struct shmd_world *world, uint64_t *copy)
 {
+	uint64_t addr;
+
+	/* In a forked child it is the parent's, and another thread may have held the lock. */
+	if (!process_is(world->pid))
+		return;
 	pthread_mutex_lock(&world->gpu_lock);
-	if (world->gpu && *copy)
-		device_free(world->gpu->device, *copy);
+	addr = world->gpu ? *copy : 0;
 	*copy = 0;
 	pthread_mutex_unlock(&world->gpu_lock);
+	/* CUDA may wait for kernels, which wait for news that need the lock. */
+	if (addr)
+		device_free(world->gpu->device, addr);
 }
 
 int world_gpu_clear_scratch(struct shmd_world *world, uint32_t team)

@@ -44,6 +44,18 @@ uint32_t world_find(const struct shmd_world *world, const void *ptr, uint64_t *r
 	return SHMD_DEV_HEAPS;
 }
 
+bool world_is_on_gpu(const struct shmd_world *world, uint64_t addr, uint64_t end)
+{
+	for (int pe = 0; world->gpu && pe < world->size; pe++) {
+		uint64_t base = base_of(world, SHMD_DEV_HEAP_GPU, pe);
+
+		/* bounded: the range lies in the address space */
+		if (addr < base + world->gpu->range_bytes && base < end)
+			return true;
+	}
+	return false;
+}
+
 int world_offset(const struct shmd_world *world, const void *ptr, uint32_t *ret_heap, uint64_t *ret_offset)
 {
 	uint64_t offset;

@@ -18,6 +18,7 @@
 #include "libclient/runtime/world/adopt.h"
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/exchange.h"
+#include "libclient/runtime/world/heaps.h"
 #include "libclient/runtime/world/queues.h"
 #include "libclient/runtime/world/symmetric.h"
 #include "libclient/runtime/world/world-heap.h"
@@ -93,6 +94,8 @@ static int check_buffer(const struct job *job)
 	if (!job->addr || !job->bytes || (uintptr_t)job->addr % page || job->bytes % page || job->bytes / page > UINT32_MAX ||
 	    add_overflows((uintptr_t)job->addr, job->bytes, &end))
 		return shmd_error_set(-EINVAL, "%zu bytes at %p do not begin and end at pages of %" PRIu64 " bytes", job->bytes, job->addr, page);
+	if (world_is_on_gpu(job->world, (uintptr_t)job->addr, end))
+		return shmd_error_set(-EINVAL, "the buffer at %p is in the GPU heap", job->addr);
 	return 0;
 }
 
