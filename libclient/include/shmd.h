@@ -188,9 +188,9 @@ SHMD_EXPORT int shmd_world_hot_peers(struct shmd_world *world, const int *pes, i
 #define SHMD_HINT_ATOMICS 0x1u /* used by atomics of remote PEs */
 #define SHMD_HINT_SIGNALS 0x2u /* used as signal words */
 /*
- * Memory of the GPU heap, which kernels use by device functions (shmd_ctx_gpu_dev()). Functions of this header that read or write symmetric memory
- * refuse it with -EINVAL, and other arguments of theirs must not be such memory. The world has such a heap if shmd_world_attr or $SHMD_GPU, $SHMD_GPU_HEAP_SIZE ask for it; all its PEs are on one
- * node then.
+ * Memory of the GPU heap, which kernels use by device functions (shmd_ctx_gpu_dev()). Functions of this header that read or write symmetric
+ * memory refuse it with -EINVAL, but for shmd_signal_fetch(), which has no context to ask; other arguments of theirs must not be such memory.
+ * The world has such a heap if shmd_world_attr or $SHMD_GPU, $SHMD_GPU_HEAP_SIZE ask for it; all its PEs are on one node then.
  */
 #define SHMD_HINT_GPU 0x4u
 
@@ -309,7 +309,7 @@ SHMD_EXPORT struct shmd_dev_world *shmd_world_dev(struct shmd_world *world);
  * Addresses in GPU memory of a struct shmd_dev_world, shmd_dev_ctx, shmd_dev_team, valid until the object ends; no kernel uses it then.
  * Kernels reach addresses of the GPU heap only. They count the syncs of a team apart from those of the host: members make the same calls
  * in kernels. The end of a PE ends waits of kernels as it does those of the host. With SHMD_CTX_PRIVATE and SHMD_CTX_SERIALIZED the same
- * holds among the threads of kernels and the host. Do not block but for short copies.
+ * holds among the threads of kernels and the host. The first call for an object blocks while CUDA allocates and zeroes its copy.
  *
  * Errors	-EOPNOTSUPP the world has no GPU heap; -ENOTCONN it has not started; -ENOMEM no GPU memory
  */

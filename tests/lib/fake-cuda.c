@@ -438,15 +438,6 @@ struct allocation {
 	int fd;
 };
 
-#define MAX_RESERVED 64
-#define MAX_MAPPED 256
-struct span {
-	uint64_t addr;
-	size_t bytes; /* 0: unused */
-	int fd; /* of what is mapped there, until it is accessible; -1 */
-};
-static struct span reserved[MAX_RESERVED], mapped[MAX_MAPPED];
-
 #define MAX_ALLOCATIONS 256
 static struct allocation allocations[MAX_ALLOCATIONS];
 
@@ -547,8 +538,6 @@ static int is_on_gpu(const void *at, size_t bytes)
 	for (int i = 0; i < MAX_RANGES && !found; i++)
 		for (int gpu = 0; gpu < FAKE_CUDA_GPUS && !found; gpu++)
 			found = ranges[i].addr && holds(ranges[i].alias[gpu], ranges[i].bytes, at, bytes);
-	for (int i = 0; i < MAX_MAPPED && !found; i++)
-		found = mapped[i].bytes && holds((char *)(uintptr_t)mapped[i].addr, mapped[i].bytes, at, bytes);
 	return found;
 }
 

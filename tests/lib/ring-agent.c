@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "daemon/engine/engine.h"
+#include "proto/base/fence.h"
 #include "tests/lib/test.h"
 
 #define LOOK_MSEC 50 /* for the end of a test; wakes come by the eventfd */
@@ -61,7 +62,7 @@ static void wake_nic(const struct ring_agent *agent)
 {
 	const uint64_t one = 1;
 
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	full_fence();
 	if (__atomic_load_n(&agent->nic_page->asleep, __ATOMIC_RELAXED))
 		ASSERT(write(agent->nic_wake_fd, &one, sizeof(one)) == sizeof(one) || errno == EAGAIN);
 }

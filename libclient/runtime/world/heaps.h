@@ -20,10 +20,10 @@ struct heap *world_alloc(const struct shmd_world *world, uint32_t heap);
 uint64_t world_own_base(const struct shmd_world *world, uint32_t heap);
 /* The heap in whose chunks this PE's address lies; SHMD_DEV_HEAPS: in none. */
 uint32_t world_find(const struct shmd_world *world, const void *ptr, uint64_t *ret_offset);
-/* Whether bytes of [addr, end) lie in the GPU heap of any PE. */
-bool world_is_on_gpu(const struct shmd_world *world, uint64_t addr, uint64_t end);
 /* The same; -EINVAL with a sentence. */
 int world_offset(const struct shmd_world *world, const void *ptr, uint32_t *ret_heap, uint64_t *ret_offset);
+/* Whether bytes of [addr, end) lie in the GPU heap of any PE. */
+bool world_is_on_gpu(const struct shmd_world *world, uint64_t addr, uint64_t end);
 /* HEAP_NONE: NULL. */
 void *world_address(const struct shmd_world *world, uint32_t heap, uint64_t offset);
 /* NULL: not mapped. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "proto/base/cleanup.h"
+#include "proto/base/fence.h"
 #include "proto/status.h"
 #include "tests/lib/fake-cuda.h"
 #include "tests/lib/test.h"
@@ -182,7 +183,7 @@ void lab_ring_it(struct agent_lab *lab)
 
 	show_order();
 	__atomic_store_n(&lab_ring(lab)->n_requests, lab->n_posted, __ATOMIC_RELEASE);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	full_fence();
 	if (__atomic_load_n(&lab_ring(lab)->agent_asleep, __ATOMIC_RELAXED))
 		ASSERT_EQ(write(lab->agent_fd, &one, sizeof(one)), (ssize_t)sizeof(one));
 }
