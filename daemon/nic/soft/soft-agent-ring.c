@@ -228,7 +228,7 @@ static struct agent_ring_slot *find_slot(struct agent_ring *ring, uint32_t id)
 	struct agent_ring_slot *slot = &ring->slots[id & SLOT_MASK];
 
 #ifdef FUZZ_PLANT
-	if (PLANTED("agent") && slot->id == id && slot->user)
+	if (PLANTED("agent-answers") && slot->id == id && slot->user)
 		return slot;
 #endif
 	return slot->is_used && slot->id == id ? slot : NULL;
