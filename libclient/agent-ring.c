@@ -9,6 +9,7 @@
 
 #include "libclient/objects.h"
 #include "proto/base/fence.h"
+#include "proto/base/fields.h"
 #include "proto/base/overflow.h"
 
 static struct shmd_agent_ring *head_of(const struct agent_ring *ring)
@@ -205,23 +206,12 @@ void agent_ring_set_state(struct agent_ring *ring, enum shmd_agent_state state)
 
 /* ---- atomics --------------------------------------------------------------------------------------------------------- */
 
-/*
- * A set bit in the boundary is the top bit of a field, and its carry is lost: without the top bits no carry leaves a field, and these are
- * added without carry.
- */
-static uint64_t add_fields(uint64_t a, uint64_t b, uint64_t boundary)
-{
-	return ((a & ~boundary) + (b & ~boundary)) ^ ((a ^ b) & boundary);
-}
-
 uint64_t agent_atomic_apply(const struct agent_op *op, uint64_t old)
 {
 	const struct shmd_agent_atomic *atomic = &op->atomic;
-	uint64_t all = op->bytes == 4 ? UINT32_MAX : UINT64_MAX, value = old;
+	uint64_t all = op->bytes == 4 ? UINT32_MAX : UINT64_MAX;
 
 	if (op->op == SHMD_AGENT_FETCH_ADD)
-		value = add_fields(old, atomic->swap_or_add, atomic->boundary);
-	else if (!((old ^ atomic->compare) & atomic->compare_mask & all))
-		value = (old & ~atomic->swap_mask) | (atomic->swap_or_add & atomic->swap_mask);
-	return value & all;
+		return fields_add(old, atomic->swap_or_add, atomic->boundary) & all;
+	return fields_compare_swap(old, atomic->compare, atomic->compare_mask & all, atomic->swap_or_add, atomic->swap_mask) & all;
 }

@@ -402,6 +402,9 @@ int agent_region_end(struct shmd_client *client, struct agent_region *region)
 	pthread_mutex_lock(&agent->lock);
 	list_del(&region->link);
 	r = next_round(agent, client_timeout_nsec(client));
+	/* It still belongs to the agent, which frees what is left. The NIC asks for nothing there. */
+	if (r < 0)
+		list_add_tail(&agent->regions, &region->link);
 	pthread_mutex_unlock(&agent->lock);
 	if (r < 0)
 		return text_fail(r, "the GPU has not carried out a NIC's requests for this memory in time; it is still in use");
@@ -414,20 +417,27 @@ int agent_region_end(struct shmd_client *client, struct agent_region *region)
 
 /* ---- ends ------------------------------------------------------------------------------------------------------------- */
 
-void agent_forget_nic(struct shmd_nic *nic)
+int agent_forget_nic(struct shmd_nic *nic)
 {
 	struct agent *agent = nic->client->agent;
 	struct agent_link *link = agent ? find_link(agent, nic) : NULL;
+	int r;
 
 	if (!link)
-		return;
+		return 0;
 	pthread_mutex_lock(&agent->lock);
 	list_del(&link->link);
-	/* A NIC with regions is not freed, so nothing is under way that a GPU could hold up. */
-	(void)next_round(agent, UINT64_MAX);
-	agent_ring_set_state(&link->ring, SHMD_AGENT_ENDED);
+	/* A NIC with regions is not freed, but the round may hold requests of other NICs. */
+	r = next_round(agent, client_timeout_nsec(nic->client));
+	if (r < 0)
+		list_add_tail(&agent->links, &link->link);
+	else
+		agent_ring_set_state(&link->ring, SHMD_AGENT_ENDED);
 	pthread_mutex_unlock(&agent->lock);
+	if (r < 0)
+		return text_fail(r, "a GPU has not carried out requests of NICs in time; the NIC is still open");
 	link_free(link);
+	return 0;
 }
 
 void agent_stop(struct shmd_client *client)

@@ -44,8 +44,8 @@ int agent_region_add(struct shmd_nic *nic, struct shmd_gpu *gpu, uint64_t addr, 
  * takes no more requests, and the call may be repeated.
  */
 int agent_region_end(struct shmd_client *client, struct agent_region *region);
-/* Before the NIC is freed. The client's lock is held. */
-void agent_forget_nic(struct shmd_nic *nic);
+/* Before the NIC is freed. -ETIMEDOUT: a GPU stands still, and the NIC stays. The client's lock is held. */
+int agent_forget_nic(struct shmd_nic *nic);
 /* The client is closing, in its own process: ends the thread. */
 void agent_stop(struct shmd_client *client);
 /* Frees what is left, behind agent_stop(); also in a forked child, where there is no thread. */

@@ -300,8 +300,9 @@ int shmd_nic_close(struct shmd_nic *nic)
 		return r;
 	client_lock(client);
 	n_users = nic->n_users;
-	if (!n_users) {
-		agent_forget_nic(nic);
+	if (!n_users)
+		r = agent_forget_nic(nic);
+	if (!n_users && !r) {
 		gpu_forget_range(client, nic->page);
 		gpu_forget_range(client, nic->former_page);
 		nic_free(nic);
@@ -309,5 +310,5 @@ int shmd_nic_close(struct shmd_nic *nic)
 	client_unlock(client);
 	if (n_users)
 		return text_fail(-EBUSY, "%u memory regions, queue batches and DCTs of this NIC still exist", n_users);
-	return 0;
+	return r;
 }

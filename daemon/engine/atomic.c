@@ -6,23 +6,13 @@
  * plain fetch-add where no carry is stopped). Values are native-endian. Any thread.
  */
 #include "daemon/engine/engine-private.h"
-
-/*
- * Add field by field: a set bit in the boundary is the top bit of a field, and its carry is lost. Without the
- * top bits no carry can leave a field; they are then added without carry.
- */
-static uint64_t add_in_fields(uint64_t a, uint64_t b, uint64_t boundary)
-{
-	return ((a & ~boundary) + (b & ~boundary)) ^ ((a ^ b) & boundary);
-}
+#include "proto/base/fields.h"
 
 static uint64_t new_value(uint64_t old, const struct engine_atomic *what)
 {
 	if (!what->is_compare_swap)
-		return add_in_fields(old, what->swap_or_add, what->boundary);
-	if ((old ^ what->compare) & what->compare_mask)
-		return old;
-	return (old & ~what->swap_mask) | (what->swap_or_add & what->swap_mask);
+		return fields_add(old, what->swap_or_add, what->boundary);
+	return fields_compare_swap(old, what->compare, what->compare_mask, what->swap_or_add, what->swap_mask);
 }
 
 static uint64_t apply4(uint32_t *word, const struct engine_atomic *what)

@@ -277,7 +277,8 @@ SHMD_EXPORT int shmd_nic_health(const struct shmd_nic *nic);
 SHMD_EXPORT int shmd_nic_info(const struct shmd_nic *nic, struct shmd_nic_info *ret_info);
 /*
  * Frees the handle and its mappings; MRs and queues of it must be gone (-EBUSY). The context ends with the session,
- * so the same NIC cannot be opened again in it (-EEXIST). Blocks no longer than another thread's request.
+ * so the same NIC cannot be opened again in it (-EEXIST). Blocks no longer than another thread's request, or than the memory agent
+ * carries out what it has begun: -ETIMEDOUT, and the call may be repeated.
  */
 SHMD_EXPORT int shmd_nic_close(struct shmd_nic *nic);
 

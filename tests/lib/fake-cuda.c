@@ -305,6 +305,7 @@ static void stream_flush(struct stream *stream)
 {
 	for (int i = 0; i < stream->n_work; i++)
 		work_do(&stream->work[i]);
+	counts.put_off -= stream->n_work;
 	stream->n_work = stream->n_polls = 0;
 }
 
@@ -320,6 +321,7 @@ static void stream_put(struct stream *stream, const struct work *work)
 	if (!stream->work || stream->n_work == MAX_WORK)
 		abort();
 	stream->work[stream->n_work++] = *work;
+	counts.put_off++;
 	stream->n_polls = 0;
 }
 

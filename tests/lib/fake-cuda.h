@@ -13,6 +13,7 @@
 
 struct fake_cuda_counts {
 	int registered, allocations, contexts, streams;
+	int put_off; /* copies and stores that streams have not carried out (fake_cuda_put_off()) */
 	int memories, reserved, mapped; /* handles of memory, ranges of addresses, mappings in them */
 	int in_children; /* calls in a process forked from the one that initialised CUDA: a driver does not work there */
 	int pushed; /* contexts on this thread's stack */

@@ -248,11 +248,17 @@ static unsigned int die(struct soft_agent *agent, int status)
 
 /* ---- home: requests and completions ------------------------------------------------------------------------------------------ */
 
-/* False: there is no room. */
+/* False: there is no room. An item that the ring refuses fails alone. */
 static bool post(struct soft_agent *agent, struct item *item)
 {
-	if (agent_ring_post(&agent->ring, &item->request, item) < 0)
+	int r = agent_ring_post(&agent->ring, &item->request, item);
+
+	if (r == -EAGAIN)
 		return false;
+	if (r < 0) {
+		finish(agent, item, r);
+		return true;
+	}
 	list_del(&item->link);
 	list_add_tail(&agent->under_way, &item->link);
 	item->since_nsec = nsec_now();
@@ -345,7 +351,7 @@ static unsigned int agent_run(struct soft_agent *agent)
 	if (has_ended && n < TURN_COMPLETIONS)
 		return n + die(agent, -EIO);
 	n += post_waiting(agent);
-	return n == 0 && has_late(agent) ? die(agent, -ETIMEDOUT) : n;
+	return has_late(agent) ? n + die(agent, -ETIMEDOUT) : n;
 }
 
 /* Operations that agents of other executors have ended. */

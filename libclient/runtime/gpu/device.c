@@ -9,6 +9,7 @@
 #include "proto/base/cleanup.h"
 
 #define MAX_ORDINAL 1024
+#define MAX_DIGITS 4
 
 int device_enter(const struct device *device)
 {
@@ -33,7 +34,7 @@ static int number_of(const char *which)
 	char *end;
 	unsigned long n = strtoul(which, &end, 10);
 
-	return *which >= '0' && *which <= '9' && !*end && n < MAX_ORDINAL ? (int)n : -1;
+	return *which >= '0' && *which <= '9' && !*end && n < MAX_ORDINAL && strlen(which) <= MAX_DIGITS ? (int)n : -1;
 }
 
 int device_check_name(const char *which)

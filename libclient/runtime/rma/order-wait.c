@@ -62,7 +62,7 @@ int shmd_wait_until(struct shmd_ctx *ctx, const void *word, uint32_t bytes, uint
 int shmd_wait_until_all(struct shmd_ctx *ctx, const struct shmd_wait *wait)
 {
 	struct shmd_dev_wait dev;
-	int r = rma_check_words(ctx, wait->words);
+	int r = rma_check_wait(ctx, wait);
 
 	if (r)
 		return r;
@@ -73,7 +73,7 @@ int shmd_wait_until_all(struct shmd_ctx *ctx, const struct shmd_wait *wait)
 int shmd_wait_until_any(struct shmd_ctx *ctx, const struct shmd_wait *wait, size_t *ret_index)
 {
 	struct shmd_dev_wait dev;
-	int r = rma_check_words(ctx, wait->words);
+	int r = rma_check_wait(ctx, wait);
 
 	if (r)
 		return r;
@@ -84,7 +84,7 @@ int shmd_wait_until_any(struct shmd_ctx *ctx, const struct shmd_wait *wait, size
 int shmd_wait_until_some(struct shmd_ctx *ctx, const struct shmd_wait *wait, size_t *ret_indexes, size_t *ret_n)
 {
 	struct shmd_dev_wait dev;
-	int r = rma_check_words(ctx, wait->words);
+	int r = rma_check_wait(ctx, wait);
 
 	if (r)
 		return r;
@@ -110,7 +110,7 @@ int shmd_test(struct shmd_ctx *ctx, const void *word, uint32_t bytes, uint32_t c
 int shmd_test_all(struct shmd_ctx *ctx, const struct shmd_wait *wait)
 {
 	struct shmd_dev_wait dev;
-	int r = rma_check_words(ctx, wait->words);
+	int r = rma_check_wait(ctx, wait);
 
 	if (r)
 		return r;
@@ -121,7 +121,7 @@ int shmd_test_all(struct shmd_ctx *ctx, const struct shmd_wait *wait)
 int shmd_test_any(struct shmd_ctx *ctx, const struct shmd_wait *wait, size_t *ret_index)
 {
 	struct shmd_dev_wait dev;
-	int r = rma_check_words(ctx, wait->words);
+	int r = rma_check_wait(ctx, wait);
 
 	if (r)
 		return r;
@@ -132,7 +132,7 @@ int shmd_test_any(struct shmd_ctx *ctx, const struct shmd_wait *wait, size_t *re
 int shmd_test_some(struct shmd_ctx *ctx, const struct shmd_wait *wait, size_t *ret_indexes, size_t *ret_n)
 {
 	struct shmd_dev_wait dev;
-	int r = rma_check_words(ctx, wait->words);
+	int r = rma_check_wait(ctx, wait);
 
 	if (r)
 		return r;

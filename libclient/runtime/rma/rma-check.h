@@ -33,6 +33,13 @@ static inline int rma_check_words(const struct shmd_ctx *ctx, const void *words)
 	return r || !ctx->world->gpu ? r : rma_check_words_slow(ctx, words);
 }
 
+static inline int rma_check_wait(const struct shmd_ctx *ctx, const struct shmd_wait *wait)
+{
+	int r = rma_check(ctx);
+
+	return r ? r : rma_check_words(ctx, wait->words);
+}
+
 #define RMA_NO_PE INT_MIN /* not -1, which programs pass for a PE that is not in a team */
 
 /* A status that is not SHMD_DEV_OK as an errno, with a sentence. pe: of the context, or RMA_NO_PE. */

@@ -357,7 +357,6 @@ static int release_id(struct shmd_team *team)
 
 	if (r < 0)
 		return r;
-
 	memset(world_heap_at(&world->pes[world->rank], team->dev.scratch_offset), 0, SHMD_DEV_TEAM_SCRATCH_BYTES);
 	pthread_mutex_lock(&world->tables);
 	team_ids_return(world->ids, team->dev.id);

@@ -23,7 +23,7 @@ struct shmd_team {
 	uint32_t *members; /* PEs of the world; NULL: all of them */
 	struct shmd_team_config config; /* under the world's `tables` */
 	uint64_t n_boards; /* entries written to the board so far */
-	uint64_t gpu_addr; /* its copy for kernels; 0: not made. Under the world's gpu_lock */
+	uint64_t gpu_addr; /* its copy for kernels; 0: not made. Under the world's gpu_copies */
 	int lost; /* -errno: passing entries failed here, so members may disagree about ids */
 	struct shmd_team *prev, *next; /* of the world */
 };

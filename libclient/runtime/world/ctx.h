@@ -9,7 +9,7 @@ struct shmd_ctx {
 	struct shmd_dev_ctx dev; /* first: aligned as device functions want it */
 	struct shmd_world *world;
 	struct shmd_team *team;
-	uint64_t gpu_addr; /* its copy for kernels; 0: not made. Under the world's gpu_lock */
+	uint64_t gpu_addr; /* its copy for kernels; 0: not made. Under the world's gpu_copies */
 	struct shmd_mem *bounce; /* for data that is not registered; NULL: the world has no queues */
 	struct shmd_mr *bounce_mr;
 	uint32_t rail; /* rail-rule.h */

@@ -24,6 +24,8 @@ _Static_assert(GPU_RANGES_STEP == HEAP_MAP_STEP && WORLD_GPU_INTERNAL_BYTES % HE
 
 #define FIRST_SLOT SHMD_DEV_HEAP_CHUNKS /* of what is published: behind the chunks of the host's heap */
 
+static const struct chunk_names names = {"GPU heap", "GPU_HEAP"};
+
 struct chunk {
 	uint32_t number;
 	uint64_t offset, bytes;
@@ -73,18 +75,14 @@ static int take(struct shmd_world *world, const struct chunk *chunk)
 
 static void count(struct world_gpu *gpu, const struct chunk *chunk)
 {
-	uint64_t end = chunk->offset + chunk->bytes; /* bounded: the chunk lies in the range */
-
-	memset(&gpu->chunk_index[chunk->offset >> WORLD_GRANULE_LOG2], (int)chunk->number, chunk->bytes >> WORLD_GRANULE_LOG2);
-	gpu->chunk_ends[chunk->number] = end;
-	gpu->n_chunks++;
-	__atomic_store_n(&gpu->used_bytes, end, __ATOMIC_RELEASE);
+	chunk_table_count(&gpu->chunks, chunk->offset, chunk->bytes);
+	__atomic_store_n(&gpu->used_bytes, chunk_table_end(&gpu->chunks), __ATOMIC_RELEASE);
 }
 
 /* The descriptors go when all PEs have mapped them, or when the chunk has failed. */
 static int chunk_add(struct shmd_world *world, uint64_t offset, uint64_t bytes)
 {
-	struct chunk chunk = {.number = world->gpu->n_chunks, .offset = offset, .bytes = bytes};
+	struct chunk chunk = {.number = world->gpu->chunks.n, .offset = offset, .bytes = bytes};
 	int r = world_agree(world, offer(world, &chunk));
 
 	if (!r)
@@ -125,13 +123,12 @@ static int prepare(struct shmd_world *world, uint64_t range_bytes)
 static int make_tables(struct shmd_world *world)
 {
 	struct world_gpu *gpu = world->gpu;
-	struct heap_attr attr = {.n_pes = (uint32_t)world->size, .range_bytes = gpu->range_bytes};
+	struct heap_attr attr = {.n_pes = (uint32_t)world->size, .range_bytes = gpu->chunks.range_bytes};
 	int r;
 
-	gpu->chunk_index = calloc(gpu->range_bytes >> WORLD_GRANULE_LOG2, 1);
-	if (!gpu->chunk_index)
-		return shmd_error_set(-ENOMEM, "no memory for the index of a GPU heap of %llu bytes", (unsigned long long)gpu->range_bytes);
-	r = heap_new(&attr, &gpu->alloc);
+	r = chunk_table_make(&gpu->chunks, &names);
+	if (!r)
+		r = heap_new(&attr, &gpu->alloc);
 	return r ? r : heap_reserve(gpu->alloc);
 }
 
@@ -150,35 +147,32 @@ int world_gpu_open(struct shmd_world *world, uint64_t bytes, uint64_t range_byte
 	uint64_t end;
 	int r = prepare(world, range_bytes);
 
-	r = world_agree_on_range(world, r, r ? 0 : gpu_ranges_bytes(world->gpu->ranges), world->gpu ? &world->gpu->range_bytes : &end);
+	r = world_agree_on_range(world, r, r ? 0 : gpu_ranges_bytes(world->gpu->ranges), world->gpu ? &world->gpu->chunks.range_bytes : &end);
 	if (!r)
 		r = make_tables(world);
-	if (!r && (add_overflows(bytes, WORLD_GPU_INTERNAL_BYTES, &end) || heap_chunk_round(end, &end) < 0 || end > world->gpu->range_bytes))
-		r = shmd_error_set(-ENOMEM, "a GPU heap of %llu bytes does not fit in a range of %llu (SHMD_GPU_HEAP_SIZE, SHMD_GPU_HEAP_RESERVE)",
-				   (unsigned long long)bytes, (unsigned long long)world->gpu->range_bytes);
+	if (!r)
+		r = chunk_table_first(&world->gpu->chunks, &names, bytes, WORLD_GPU_INTERNAL_BYTES, &end);
 	r = world_agree(world, r);
 	if (!r)
 		r = chunk_add(world, 0, end);
 	if (r < 0)
 		return r;
 	runtime_log(HEAP, INFO, "the GPU heap begins with %llu bytes in a range of %llu, on GPU %d", (unsigned long long)end,
-		    (unsigned long long)world->gpu->range_bytes, world->gpu->device->ordinal);
+		    (unsigned long long)world->gpu->chunks.range_bytes, world->gpu->device->ordinal);
 	return add_to_allocator(world, WORLD_GPU_INTERNAL_BYTES, end - WORLD_GPU_INTERNAL_BYTES);
 }
 
 int world_gpu_grow(struct shmd_world *world, uint64_t bytes)
 {
 	struct world_gpu *gpu = world->gpu;
-	uint64_t offset = gpu->used_bytes;
+	uint64_t offset = chunk_table_end(&gpu->chunks);
 	int r;
 
 	if (bytes < world->settings.gpu_heap_chunk_bytes)
 		bytes = world->settings.gpu_heap_chunk_bytes;
-	if (heap_chunk_round(bytes, &bytes) < 0 || !range_fits(offset, bytes, gpu->range_bytes))
-		return shmd_error_set(-ENOMEM, "the GPU heap has %llu of %llu bytes, and a chunk of %llu does not fit any more (SHMD_GPU_HEAP_RESERVE)",
-				      (unsigned long long)offset, (unsigned long long)gpu->range_bytes, (unsigned long long)bytes);
-	if (gpu->n_chunks == SHMD_DEV_HEAP_CHUNKS)
-		return shmd_error_set(-ENOMEM, "the GPU heap has %u chunks, and cannot have more (SHMD_GPU_HEAP_CHUNK)", SHMD_DEV_HEAP_CHUNKS);
+	r = chunk_table_next(&gpu->chunks, &names, bytes, &bytes);
+	if (r < 0)
+		return r;
 	r = chunk_add(world, offset, bytes);
 	/* A PE whose kernels do not see the chunk does not have it; then the world has lost its heap, as after an exchange that failed. */
 	if (!r) {
@@ -205,7 +199,7 @@ void world_gpu_close(struct shmd_world *world, bool is_ours)
 		device_close(gpu->device);
 	}
 	heap_free(gpu->alloc);
-	free(gpu->chunk_index);
+	chunk_table_drop(&gpu->chunks);
 	free(gpu);
 	world->gpu = NULL;
 }

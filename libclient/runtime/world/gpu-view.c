@@ -2,8 +2,9 @@
 /*
  * The world, contexts and teams as kernels see them: copies in GPU memory. See world-gpu.h.
  *
- * world->gpu_lock is held around the making and the changing of copies. Nothing else is locked meanwhile, so that the thread which reports
- * the end of a PE waits for copies alone.
+ * world->gpu_lock is held while the copy of the world changes. The thread that reports the end of a PE waits for it, so nothing allocates
+ * or frees GPU memory meanwhile once kernels may run: CUDA may wait for kernels there, and these for that news. world->gpu_copies is held
+ * around the making of contexts and teams.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -34,14 +35,14 @@ static uint64_t ends_at(const struct shmd_world *world)
 
 static uint64_t index_at(const struct shmd_world *world)
 {
-	return ends_at(world) + sizeof(world->gpu->chunk_ends);
+	return ends_at(world) + sizeof(world->gpu->chunks.ends);
 }
 
 static size_t copy_bytes(const struct shmd_world *world)
 {
-	/* bounded: a range is at most 16 TiB, and a world has at most TEAM_MAX_PES PEs */
-	return sizeof(struct shmd_dev_world) + (size_t)world->size * sizeof(struct shmd_dev_pe) + sizeof(world->gpu->chunk_ends) +
-	       (size_t)(world->gpu->range_bytes >> WORLD_GRANULE_LOG2);
+	/* bounded: a range is at most HEAP_MAX_RANGE bytes, and a world has at most TEAM_MAX_PES PEs */
+	return sizeof(struct shmd_dev_world) + (size_t)world->size * sizeof(struct shmd_dev_pe) + sizeof(world->gpu->chunks.ends) +
+	       (size_t)(world->gpu->chunks.range_bytes >> WORLD_GRANULE_LOG2);
 }
 
 /* ---- what changes */
@@ -69,8 +70,9 @@ static int write_word(const struct shmd_world *world, size_t offset, uint32_t va
 /* In the order of watch.c. */
 static int write_gone(const struct shmd_world *world)
 {
-	uint32_t n_gone = __atomic_load_n(&world->dev->n_gone, __ATOMIC_ACQUIRE);
+	/* In this order: a PE is forgiven after it has ended. */
 	uint32_t n_known = __atomic_load_n(&world->dev->n_gone_known, __ATOMIC_ACQUIRE);
+	uint32_t n_gone = __atomic_load_n(&world->dev->n_gone, __ATOMIC_ACQUIRE);
 	int r = 0;
 
 	for (int pe = 0; !r && n_gone && pe < world->size; pe++)
@@ -96,10 +98,10 @@ static int write_chunks(const struct shmd_world *world)
 {
 	const struct world_gpu *gpu = world->gpu;
 	uint64_t used = __atomic_load_n(&gpu->used_bytes, __ATOMIC_ACQUIRE);
-	int r = device_write(gpu->device, index_at(world), gpu->chunk_index, used >> WORLD_GRANULE_LOG2);
+	int r = device_write(gpu->device, index_at(world), gpu->chunks.index, used >> WORLD_GRANULE_LOG2);
 
 	if (!r)
-		r = device_write(gpu->device, ends_at(world), gpu->chunk_ends, sizeof(gpu->chunk_ends));
+		r = device_write(gpu->device, ends_at(world), gpu->chunks.ends, sizeof(gpu->chunks.ends));
 	/* Readers look at used_bytes first, so it changes last. */
 	return r ? r : device_write(gpu->device, gpu->dev + offsetof(struct shmd_dev_world, heap[SHMD_DEV_HEAP_GPU].used_bytes), &used,
 				    sizeof(used));
@@ -115,7 +117,7 @@ int world_gpu_show_chunks(struct shmd_world *world)
 	return r;
 }
 
-/* ---- contexts and teams; with the lock */
+/* ---- contexts and teams; with gpu_copies */
 
 /* The team's copy, and its members behind it. */
 static int make_team(struct shmd_team *team)
@@ -173,18 +175,14 @@ static int make_ctx(struct shmd_ctx *ctx)
 
 void world_gpu_hide(struct shmd_world *world, uint64_t *copy)
 {
-	uint64_t addr;
-
 	/* In a forked child it is the parent's, and another thread may have held the lock. */
 	if (!process_is(world->pid))
 		return;
-	pthread_mutex_lock(&world->gpu_lock);
-	addr = world->gpu ? *copy : 0;
+	pthread_mutex_lock(&world->gpu_copies);
+	if (world->gpu)
+		device_free(world->gpu->device, *copy);
 	*copy = 0;
-	pthread_mutex_unlock(&world->gpu_lock);
-	/* CUDA may wait for kernels, which wait for news that need the lock. */
-	if (addr)
-		device_free(world->gpu->device, addr);
+	pthread_mutex_unlock(&world->gpu_copies);
 }
 
 int world_gpu_clear_scratch(struct shmd_world *world, uint32_t team)
@@ -230,7 +228,7 @@ static int write_world(const struct shmd_world *world)
 		.timeout_nsec = world->dev->timeout_nsec,
 		.heap[SHMD_DEV_HEAP_GPU] = {
 			.own_addr = gpu_ranges_base(gpu->ranges, (uint32_t)world->rank),
-			.range_bytes = gpu->range_bytes,
+			.range_bytes = gpu->chunks.range_bytes,
 			.chunk_index_addr = index_at(world),
 			.chunk_ends_addr = ends_at(world),
 			.log2_granule = WORLD_GRANULE_LOG2,
@@ -270,19 +268,21 @@ int world_gpu_show(struct shmd_world *world)
 
 /* ---- what a program sees */
 
-static int check(const struct shmd_world *world)
+static int check(const struct shmd_world *world, const uint64_t *ret_addr)
 {
 	int r = world_check_started(world);
 
-	return !r && !world->gpu ? shmd_error_set(-EOPNOTSUPP, "the world has no GPU heap (SHMD_GPU, SHMD_GPU_HEAP_SIZE)") : r;
+	if (r < 0)
+		return r;
+	if (!world->gpu)
+		return shmd_error_set(-EOPNOTSUPP, "the world has no GPU heap (SHMD_GPU, SHMD_GPU_HEAP_SIZE)");
+	return ret_addr ? 0 : shmd_error_set(-EINVAL, "ret_addr is NULL");
 }
 
 int shmd_world_gpu_dev(struct shmd_world *world, uint64_t *ret_addr)
 {
-	int r = check(world);
+	int r = check(world, ret_addr);
 
-	if (!r && !ret_addr)
-		r = shmd_error_set(-EINVAL, "ret_addr is NULL");
 	if (!r)
 		*ret_addr = world->gpu->dev;
 	return r;
@@ -290,34 +290,30 @@ int shmd_world_gpu_dev(struct shmd_world *world, uint64_t *ret_addr)
 
 int shmd_ctx_gpu_dev(struct shmd_ctx *ctx, uint64_t *ret_addr)
 {
-	int r = check(ctx ? ctx->world : NULL);
+	int r = check(ctx ? ctx->world : NULL, ret_addr);
 
-	if (!r && !ret_addr)
-		r = shmd_error_set(-EINVAL, "ret_addr is NULL");
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&ctx->world->gpu_lock);
+	pthread_mutex_lock(&ctx->world->gpu_copies);
 	if (!ctx->gpu_addr)
 		r = make_ctx(ctx);
 	if (!r)
 		*ret_addr = ctx->gpu_addr;
-	pthread_mutex_unlock(&ctx->world->gpu_lock);
+	pthread_mutex_unlock(&ctx->world->gpu_copies);
 	return r;
 }
 
 int shmd_team_gpu_dev(struct shmd_team *team, uint64_t *ret_addr)
 {
-	int r = check(team ? team->world : NULL);
+	int r = check(team ? team->world : NULL, ret_addr);
 
-	if (!r && !ret_addr)
-		r = shmd_error_set(-EINVAL, "ret_addr is NULL");
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&team->world->gpu_lock);
+	pthread_mutex_lock(&team->world->gpu_copies);
 	if (!team->gpu_addr)
 		r = make_team(team);
 	if (!r)
 		*ret_addr = team->gpu_addr;
-	pthread_mutex_unlock(&team->world->gpu_lock);
+	pthread_mutex_unlock(&team->world->gpu_copies);
 	return r;
 }

@@ -25,7 +25,9 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/overflow.h"
 
-_Static_assert(UINT64_C(1) << WORLD_GRANULE_LOG2 == HEAP_MAP_STEP && WORLD_INTERNAL_BYTES % HEAP_CHUNK_ALIGN == 0, "chunks begin there");
+_Static_assert(WORLD_INTERNAL_BYTES % HEAP_CHUNK_ALIGN == 0, "chunks begin there");
+
+static const struct chunk_names names = {"heap", "HEAP"};
 
 /* A chunk while it is made. */
 struct chunk {
@@ -171,16 +173,12 @@ static void chunk_end(struct shmd_world *world, struct chunk *chunk, int r)
 }
 
 /* Readers look at used_bytes first, so it changes last. */
-void world_heap_count(struct shmd_world *world, uint32_t number, uint64_t offset, uint64_t bytes)
+void world_heap_count(struct shmd_world *world, uint64_t offset, uint64_t bytes)
 {
-	struct world_heap *heap = world->heap;
-	struct shmd_dev_heap *dev = &world->dev->heap[SHMD_DEV_HEAP_HOST];
-	uint64_t end = offset + bytes; /* bounded: the chunk lies in the range */
+	struct chunk_table *chunks = &world->heap->chunks;
 
-	memset(&heap->chunk_index[offset >> WORLD_GRANULE_LOG2], (int)number, bytes >> WORLD_GRANULE_LOG2);
-	heap->chunk_ends[number] = end;
-	heap->n_chunks++;
-	__atomic_store_n(&dev->used_bytes, end, __ATOMIC_RELEASE);
+	chunk_table_count(chunks, offset, bytes);
+	__atomic_store_n(&world->dev->heap[SHMD_DEV_HEAP_HOST].used_bytes, chunk_table_end(chunks), __ATOMIC_RELEASE);
 }
 
 static int share(struct shmd_world *world, struct chunk *chunk)
@@ -190,14 +188,14 @@ static int share(struct shmd_world *world, struct chunk *chunk)
 
 static int chunk_add(struct shmd_world *world, uint64_t offset, uint64_t bytes)
 {
-	struct chunk chunk = {.number = world->heap->n_chunks, .offset = offset, .bytes = bytes, .fd = -1};
+	struct chunk chunk = {.number = world->heap->chunks.n, .offset = offset, .bytes = bytes, .fd = -1};
 	int r = world_agree(world, offer(world, &chunk));
 
 	if (!r)
 		r = share(world, &chunk);
 	chunk_end(world, &chunk, r);
 	if (!r)
-		world_heap_count(world, chunk.number, chunk.offset, chunk.bytes);
+		world_heap_count(world, chunk.offset, chunk.bytes);
 	return r;
 }
 
@@ -228,15 +226,14 @@ static int make_tables(struct shmd_world *world)
 	struct world_heap *heap = world->heap;
 	struct heap_attr attr = {
 		.n_pes = (uint32_t)world->size,
-		.range_bytes = heap->range_bytes,
+		.range_bytes = heap->chunks.range_bytes,
 		.zone_bytes = world_heap_zone_bytes(&world->settings),
 	};
 	int r;
 
-	heap->chunk_index = calloc(heap->range_bytes >> WORLD_GRANULE_LOG2, 1);
-	if (!heap->chunk_index)
-		return shmd_error_set(-ENOMEM, "no memory for the index of a heap of %llu bytes", (unsigned long long)heap->range_bytes);
-	r = heap_new(&attr, &heap->alloc);
+	r = chunk_table_make(&heap->chunks, &names);
+	if (!r)
+		r = heap_new(&attr, &heap->alloc);
 	return r ? r : heap_reserve(heap->alloc);
 }
 
@@ -249,10 +246,10 @@ static void dev_heap_init(struct shmd_world *world)
 	world->dev->n_heaps = 1;
 	world->dev->heap[SHMD_DEV_HEAP_HOST] = (struct shmd_dev_heap){
 		.own_addr = world->pes[world->rank].heap_addr[SHMD_DEV_HEAP_HOST],
-		.range_bytes = heap->range_bytes,
+		.range_bytes = heap->chunks.range_bytes,
 		.iova = WORLD_HEAP_IOVA,
-		.chunk_index_addr = (uintptr_t)heap->chunk_index,
-		.chunk_ends_addr = (uintptr_t)heap->chunk_ends,
+		.chunk_index_addr = (uintptr_t)heap->chunks.index,
+		.chunk_ends_addr = (uintptr_t)heap->chunks.ends,
 		.log2_granule = WORLD_GRANULE_LOG2,
 		.kind = SHMD_DEV_HEAP_HOST,
 	};
@@ -263,12 +260,11 @@ int world_heap_open(struct shmd_world *world, uint64_t bytes, uint64_t range_byt
 	uint64_t end;
 	int r = heap_prepare(world, range_bytes);
 
-	r = world_agree_on_range(world, r, r ? 0 : heap_map_range_bytes(world->heap->map), world->heap ? &world->heap->range_bytes : &end);
+	r = world_agree_on_range(world, r, r ? 0 : heap_map_range_bytes(world->heap->map), world->heap ? &world->heap->chunks.range_bytes : &end);
 	if (!r)
 		r = make_tables(world);
-	if (!r && (add_overflows(bytes, WORLD_INTERNAL_BYTES, &end) || heap_chunk_round(end, &end) < 0 || end > world->heap->range_bytes))
-		r = shmd_error_set(-ENOMEM, "a heap of %llu bytes does not fit in a range of %llu (SHMD_HEAP_SIZE, SHMD_HEAP_RESERVE)",
-				   (unsigned long long)bytes, (unsigned long long)world->heap->range_bytes);
+	if (!r)
+		r = chunk_table_first(&world->heap->chunks, &names, bytes, WORLD_INTERNAL_BYTES, &end);
 	r = world_agree(world, r);
 	if (r < 0)
 		return r;
@@ -276,7 +272,7 @@ int world_heap_open(struct shmd_world *world, uint64_t bytes, uint64_t range_byt
 	r = chunk_add(world, 0, end);
 	if (!r)
 		runtime_log(HEAP, INFO, "the heap begins with %llu bytes in a range of %llu, shared by %d PEs", (unsigned long long)end,
-			    (unsigned long long)world->heap->range_bytes, world->heap->n_group);
+			    (unsigned long long)world->heap->chunks.range_bytes, world->heap->n_group);
 	return r ? r : heap_add_chunk(world->heap->alloc, WORLD_INTERNAL_BYTES, end - WORLD_INTERNAL_BYTES);
 }
 
@@ -294,16 +290,14 @@ static int add_to_allocator(struct world_heap *heap, uint64_t offset, uint64_t b
 int world_heap_grow(struct shmd_world *world, uint64_t bytes)
 {
 	struct world_heap *heap = world->heap;
-	uint64_t offset = heap->chunk_ends[heap->n_chunks - 1];
+	uint64_t offset = chunk_table_end(&heap->chunks);
 	int r;
 
 	if (bytes < world->settings.heap_chunk_bytes)
 		bytes = world->settings.heap_chunk_bytes;
-	if (heap_chunk_round(bytes, &bytes) < 0 || !range_fits(offset, bytes, heap->range_bytes))
-		return shmd_error_set(-ENOMEM, "the heap has %llu of %llu bytes, and a chunk of %llu does not fit any more (SHMD_HEAP_RESERVE)",
-				      (unsigned long long)offset, (unsigned long long)heap->range_bytes, (unsigned long long)bytes);
-	if (heap->n_chunks == SHMD_DEV_HEAP_CHUNKS)
-		return shmd_error_set(-ENOMEM, "the heap has %u chunks, and cannot have more (SHMD_HEAP_CHUNK)", SHMD_DEV_HEAP_CHUNKS);
+	r = chunk_table_next(&heap->chunks, &names, bytes, &bytes);
+	if (r < 0)
+		return r;
 	r = chunk_add(world, offset, bytes);
 	if (!r)
 		runtime_log(HEAP, INFO, "the heap grows by %llu bytes to %llu", (unsigned long long)bytes, (unsigned long long)(offset + bytes));
@@ -352,7 +346,7 @@ void world_heap_close(struct shmd_world *world)
 
 	if (!heap)
 		return;
-	if (heap->alloc && heap->n_chunks)
+	if (heap->alloc && heap->chunks.n)
 		report(world);
 	leave_buffers(world);
 	heap_map_free(heap->map);
@@ -363,7 +357,7 @@ void world_heap_close(struct shmd_world *world)
 	pthread_mutex_destroy(&heap->lock);
 	free(heap->group);
 	free(heap->records);
-	free(heap->chunk_index);
+	chunk_table_drop(&heap->chunks);
 	free(heap);
 	world->heap = NULL;
 }
@@ -377,5 +371,5 @@ void world_heap_sizes(const struct shmd_world *world, uint64_t *ret_bytes, uint6
 	pthread_mutex_unlock(&world->heap->lock);
 	*ret_bytes = stats.chunk_bytes;
 	*ret_used = stats.live_bytes;
-	*ret_max = world->heap->range_bytes - WORLD_INTERNAL_BYTES;
+	*ret_max = world->heap->chunks.range_bytes - WORLD_INTERNAL_BYTES;
 }

@@ -50,7 +50,7 @@ bool world_is_on_gpu(const struct shmd_world *world, uint64_t addr, uint64_t end
 		uint64_t base = base_of(world, SHMD_DEV_HEAP_GPU, pe);
 
 		/* bounded: the range lies in the address space */
-		if (addr < base + world->gpu->range_bytes && base < end)
+		if (addr < base + world->gpu->chunks.range_bytes && base < end)
 			return true;
 	}
 	return false;

@@ -41,6 +41,7 @@ static void world_free(struct shmd_world *world)
 	pthread_mutex_destroy(&world->lock);
 	pthread_mutex_destroy(&world->tables);
 	pthread_mutex_destroy(&world->gpu_lock);
+	pthread_mutex_destroy(&world->gpu_copies);
 	free(world);
 }
 DEFINE_CLEANUP(struct shmd_world *, world_free);
@@ -79,6 +80,7 @@ static int world_new(const struct shmd_bootstrap *boot, const struct runtime_set
 	pthread_mutex_init(&world->lock, NULL);
 	pthread_mutex_init(&world->tables, NULL);
 	pthread_mutex_init(&world->gpu_lock, NULL);
+	pthread_mutex_init(&world->gpu_copies, NULL);
 	world->pid = getpid();
 	world->boot = *boot;
 	world->settings = *settings;

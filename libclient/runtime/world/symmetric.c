@@ -68,7 +68,7 @@ static struct symmetric *find_used(struct world_heap *heap, uint64_t offset)
 static int choose_place(struct job *job)
 {
 	struct world_heap *heap = job->world->heap;
-	uint64_t end = heap->chunk_ends[heap->n_chunks - 1], bytes = granules(job->bytes);
+	uint64_t end = chunk_table_end(&heap->chunks), bytes = granules(job->bytes);
 	const struct symmetric *free_place = find_free(heap, bytes);
 
 	if (free_place) {
@@ -76,12 +76,12 @@ static int choose_place(struct job *job)
 		return 0;
 	}
 	job->is_new_place = true;
-	job->place = (struct symmetric){.chunk = heap->n_chunks, .offset = end, .bytes = bytes};
-	if (heap->n_chunks == SHMD_DEV_HEAP_CHUNKS)
+	job->place = (struct symmetric){.chunk = heap->chunks.n, .offset = end, .bytes = bytes};
+	if (heap->chunks.n == SHMD_DEV_HEAP_CHUNKS)
 		return shmd_error_set(-ENOMEM, "the heap has %u chunks, and no place for a buffer", SHMD_DEV_HEAP_CHUNKS);
-	if (!range_fits(end, bytes, heap->range_bytes))
+	if (!range_fits(end, bytes, heap->chunks.range_bytes))
 		return shmd_error_set(-ENOMEM, "the heap has %" PRIu64 " of %" PRIu64 " bytes, and a buffer of %zu does not fit any more "
-				      "(SHMD_HEAP_RESERVE)", end, heap->range_bytes, job->bytes);
+				      "(SHMD_HEAP_RESERVE)", end, heap->chunks.range_bytes, job->bytes);
 	return 0;
 }
 
@@ -196,7 +196,7 @@ static void keep(struct job *job)
 	*place = job->place;
 	place->is_used = true;
 	if (job->is_new_place)
-		world_heap_count(job->world, place->chunk, place->offset, place->bytes);
+		world_heap_count(job->world, place->offset, place->bytes);
 }
 
 static int register_all(struct job *job)

@@ -29,12 +29,9 @@ struct world_gpu {
 	struct device *device;
 	struct gpu_ranges *ranges;
 	struct heap *alloc; /* under the lock of the host's heap */
-	uint64_t range_bytes; /* the same on all PEs */
 	uint64_t used_bytes; /* atomic; end of the last chunk */
-	uint32_t n_chunks;
-	uint64_t chunk_ends[SHMD_DEV_HEAP_CHUNKS];
-	uint8_t *chunk_index; /* by granule */
-	/* In GPU memory: a struct shmd_dev_world, its PEs, chunk_ends, chunk_index. 0: not there yet. Under the world's gpu_lock. */
+	struct chunk_table chunks;
+	/* In GPU memory: a struct shmd_dev_world, its PEs, the ends and the index of chunks. 0: not there yet. Under the world's gpu_lock. */
 	uint64_t dev;
 };
 

@@ -21,13 +21,13 @@
 #include <shmd.h>
 
 #include "libclient/runtime/settings/settings.h"
+#include "libclient/runtime/world/chunk-table.h"
 #include "libclient/runtime/world/symmetric.h"
 
 struct heap;
 struct heap_map;
 struct heap_record;
 
-#define WORLD_GRANULE_LOG2 21u /* HEAP_MAP_STEP of heap-map.h */
 #define WORLD_HEAP_IOVA (UINT64_C(1) << 44) /* of offset 0; the same on all PEs */
 
 #define WORLD_EXCHANGE_BYTES 4096u /* of one slot */
@@ -46,12 +46,9 @@ struct world_heap {
 	pthread_mutex_t lock; /* around alloc; never held while a PE waits for another */
 	struct heap *alloc;
 	struct heap_map *map;
-	uint64_t range_bytes; /* of each PE, the same on all */
 	int *group; /* PEs of the group, ascending */
 	int n_group, my_place;
-	uint32_t n_chunks;
-	uint64_t chunk_ends[SHMD_DEV_HEAP_CHUNKS];
-	uint8_t *chunk_index; /* by granule */
+	struct chunk_table chunks;
 	struct symmetric symmetric[SHMD_DEV_HEAP_CHUNKS]; /* places of buffers of the program */
 	uint32_t n_symmetric;
 	struct heap_record *records; /* room for those of all PEs (heap-agree.h) */
@@ -65,7 +62,7 @@ int world_heap_open(struct shmd_world *world, uint64_t bytes, uint64_t range_byt
 /* Collective: a chunk of at least `bytes` behind the last one. All PEs have it, or none. */
 int world_heap_grow(struct shmd_world *world, uint64_t bytes);
 /* Readers find this chunk from now on, the last one. */
-void world_heap_count(struct shmd_world *world, uint32_t number, uint64_t offset, uint64_t bytes);
+void world_heap_count(struct shmd_world *world, uint64_t offset, uint64_t bytes);
 /* The guard bytes around each allocation with these settings. All PEs have the same. */
 uint64_t world_heap_zone_bytes(const struct runtime_settings *settings);
 void world_heap_close(struct shmd_world *world);

@@ -5,6 +5,7 @@
  *	open.c		rank, hello; close; abort		card.h		what PEs tell each other, and decisions from it
  *	start.c		the steps of the start			session.h	the process's session with shmemd
  *	heap-chunks.c	chunks: made, fetched, mapped		malloc.c	collective calls on the heap
+ *	chunk-table.h	which chunks a heap has
  *	exchange.c	bytes and outcomes to all PEs		ctx.c		contexts
  *	queues.c	queue paths				own-queues.c	queues of contexts
  *	rails.c		the NICs of this PE, keys of chunks	rail-rule.h	which NIC carries what
@@ -77,7 +78,8 @@ struct shmd_world {
 	bool is_watched, is_reported;
 
 	pthread_mutex_t lock; /* held by the start and collective calls on the heap, while they wait too */
-	pthread_mutex_t gpu_lock; /* around `gpu` and what kernels see (gpu-view.c); the last of all */
+	pthread_mutex_t gpu_copies; /* around the making of what kernels see of contexts and teams (gpu-view.c) */
+	pthread_mutex_t gpu_lock; /* around `gpu` and what kernels see of the world; the last of all */
 	pthread_mutex_t tables; /* teams, ids, meetings, contexts; held briefly */
 	const char *call; /* the collective call under way on this PE, for its sentences; under `lock`, constant text */
 	uint32_t is_started; /* atomic */

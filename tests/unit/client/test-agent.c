@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory agent: what a NIC asks for happens to GPU memory, in order, and an end of any kind is announced. */
 #include <errno.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent-lab.h"
+#include "proto/base/nsec.h"
 #include "proto/status.h"
 #include "tests/lib/fake-cuda.h"
 #include "tests/lib/test.h"
@@ -228,6 +230,32 @@ TEST(batches_of_1000_take_effect_in_their_order)
 	}
 	fake_cuda_put_off(0);
 	fake_cuda_lack_values(0);
+	lab_close(&lab);
+}
+
+/* A GPU whose stream never comes to its end: what waits for the agent has the limit of a request, and may be done again. */
+TEST(a_gpu_that_stands_still_holds_up_nobody_for_ever)
+{
+	struct shmd_agent_request request;
+	struct shmd_request_limit former;
+	struct agent_lab lab = {0};
+
+	lab_open(&lab);
+	former = shmd_request_limit_set((struct shmd_request_limit){.client = lab.client, .timeout_nsec = 50 * NSEC_PER_MSEC});
+	fake_cuda_put_off(INT_MAX);
+	request = transfer(SHMD_AGENT_READ, addr_of(&lab, 0, 0), 8, 0);
+	lab_post(&lab, &request);
+	lab_ring_it(&lab);
+	while (!fake_cuda_counts().put_off)
+		sched_yield();
+	ASSERT_ERR(shmd_gpu_mem_free(lab.mems[0]), ETIMEDOUT);
+	ASSERT_ERR(shmd_gpu_mem_free(lab.mems[0]), ETIMEDOUT);
+	ASSERT_EQ(lab.n_deregistered, 1);
+	fake_cuda_put_off(0);
+	shmd_request_limit_set(former);
+	ASSERT_OK(shmd_gpu_mem_free(lab.mems[0]));
+	ASSERT_OK(shmd_gpu_mem_free(lab.mems[1]));
+	ASSERT_OK(shmd_nic_close(lab.nic));
 	lab_close(&lab);
 }
 
