@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See fake-cuda.h. */
-#include "tests/lib/fake-cuda.h"
+#include "tests/lib/fake-cuda-private.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -10,20 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#define EXPORT __attribute__((visibility("default")))
-
-enum {
-	OK = 0,
-	INVALID_VALUE = 1,
-	NOT_INITIALISED = 3,
-	INVALID_GPU = 101,
-	INVALID_CONTEXT = 201,
-	ALREADY = 712,
-	NOT_READY = 600,
-	NOT_REGISTERED = 713,
-	NOT_SUPPORTED = 801,
-};
 
 struct context {
 	int gpu;
@@ -55,7 +41,7 @@ struct stream {
 #define MAX_RANGES 64
 static struct context contexts[FAKE_CUDA_GPUS] = {{0, 0}, {1, 0}};
 static struct range ranges[MAX_RANGES];
-static struct fake_cuda_counts counts;
+struct fake_cuda_counts fake_cuda_counted;
 static int is_initialised;
 static pid_t process; /* that initialised it */
 static _Thread_local struct context *stack[8];
@@ -67,17 +53,15 @@ static int lacks_values;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int take_lock(void)
+int fake_cuda_lock(void)
 {
 	return pthread_mutex_lock(&lock);
 }
 
-static void drop_lock(int *taken)
+void fake_cuda_unlock(int *taken)
 {
 	pthread_mutex_unlock(&lock);
 }
-
-#define LOCKED __attribute__((cleanup(drop_lock), unused)) int taken_ = take_lock()
 
 void fake_cuda_fail_after(const char *symbol, int result, int n_before, int n)
 {
@@ -119,7 +103,7 @@ struct fake_cuda_counts fake_cuda_counts(void)
 	struct fake_cuda_counts now;
 	LOCKED;
 
-	now = counts;
+	now = fake_cuda_counted;
 	now.contexts = contexts[0].n_retained + contexts[1].n_retained;
 	now.pushed = depth;
 	return now;
@@ -136,7 +120,7 @@ static struct context *current(void)
 	return depth ? stack[depth - 1] : NULL;
 }
 
-static int enter(const char *symbol, int needs_context)
+int fake_cuda_enter(const char *symbol, int needs_context)
 {
 	if (!strcmp(symbol, fail_symbol) && n_good-- < 1) {
 		if (--n_fails < 1)
@@ -145,17 +129,9 @@ static int enter(const char *symbol, int needs_context)
 	}
 	if (!is_initialised)
 		return NOT_INITIALISED;
-	counts.in_children += process != getpid();
+	fake_cuda_counted.in_children += process != getpid();
 	return needs_context && !current() ? INVALID_CONTEXT : OK;
 }
-
-/* Every call begins with it and holds the lock to its end. */
-#define ENTER(needs_context)                                                                                  \
-	LOCKED;                                                                                               \
-	int result_ = enter(__func__, needs_context);                                                         \
-                                                                                                              \
-	if (result_)                                                                                          \
-	return result_
 
 /* ---- GPUs and contexts */
 
@@ -265,7 +241,7 @@ static void *make_stream(unsigned int flags)
 	if (!s || flags != 1)
 		abort();
 	s->context = current();
-	counts.streams++;
+	fake_cuda_counted.streams++;
 	return s;
 }
 
@@ -305,7 +281,7 @@ static void stream_flush(struct stream *stream)
 {
 	for (int i = 0; i < stream->n_work; i++)
 		work_do(&stream->work[i]);
-	counts.put_off -= stream->n_work;
+	fake_cuda_counted.put_off -= stream->n_work;
 	stream->n_work = stream->n_polls = 0;
 }
 
@@ -321,7 +297,7 @@ static void stream_put(struct stream *stream, const struct work *work)
 	if (!stream->work || stream->n_work == MAX_WORK)
 		abort();
 	stream->work[stream->n_work++] = *work;
-	counts.put_off++;
+	fake_cuda_counted.put_off++;
 	stream->n_polls = 0;
 }
 
@@ -329,7 +305,7 @@ EXPORT int cuStreamDestroy_v2(void *stream);
 int cuStreamDestroy_v2(void *stream)
 {
 	ENTER(1);
-	counts.streams--;
+	fake_cuda_counted.streams--;
 	stream_flush(stream);
 	free(((struct stream *)stream)->work);
 	free(stream);
@@ -397,7 +373,7 @@ int cuMemHostRegister_v2(void *addr, size_t bytes, unsigned int flags)
 		if (range->alias[i] == MAP_FAILED)
 			abort();
 	}
-	counts.registered++;
+	fake_cuda_counted.registered++;
 	return OK;
 }
 
@@ -414,7 +390,7 @@ int cuMemHostUnregister(void *addr)
 		if (range->alias[i] != range->addr)
 			munmap(range->alias[i], range->bytes);
 	memset(range, 0, sizeof(*range));
-	counts.registered--;
+	fake_cuda_counted.registered--;
 	return OK;
 }
 
@@ -469,7 +445,7 @@ int cuMemAlloc_v2(uint64_t *addr, size_t bytes)
 		abort();
 	/* As dirty as a GPU's. */
 	memset(allocation->addr, 0xa5, bytes);
-	counts.allocations++;
+	fake_cuda_counted.allocations++;
 	*addr = (uintptr_t)allocation->addr;
 	return OK;
 }
@@ -483,7 +459,7 @@ int cuMemFree_v2(uint64_t addr)
 	allocation = addr ? allocation_at((const char *)(uintptr_t)addr) : NULL;
 	if (!allocation)
 		return INVALID_VALUE;
-	counts.allocations--;
+	fake_cuda_counted.allocations--;
 	munmap(allocation->addr, allocation->bytes);
 	close(allocation->fd);
 	*allocation = (struct allocation){0};
@@ -504,42 +480,16 @@ int cuMemGetHandleForAddressRange(void *handle, uint64_t addr, size_t bytes, int
 	return OK;
 }
 
-#define MAX_RESERVED 64
-#define MAX_MAPPED 256
-
-/* A range of addresses of the GPU's: reserved, or one in which memory is mapped. */
-struct span {
-	uint64_t addr;
-	size_t bytes; /* 0: unused */
-	int fd; /* of what is mapped there, until it is accessible; -1 */
-};
-
-static struct span reserved[MAX_RESERVED], mapped[MAX_MAPPED];
-
-static int holds(const char *addr, size_t size, const char *at, size_t bytes)
-{
-	return addr && at >= addr && bytes <= size && (size_t)(at - addr) <= size - bytes;
-}
-
-static int is_mapped(const void *at, size_t bytes)
-{
-	int found = 0;
-
-	for (int i = 0; i < MAX_MAPPED && !found; i++)
-		found = holds((const char *)(uintptr_t)mapped[i].addr, mapped[i].bytes, at, bytes);
-	return found;
-}
-
 /* On the GPU: in an allocation, in memory that was mapped, or where a GPU sees registered memory. */
 static int is_on_gpu(const void *at, size_t bytes)
 {
-	int found = is_mapped(at, bytes);
+	int found = fake_cuda_is_mapped(at, bytes);
 
 	for (int i = 0; i < MAX_ALLOCATIONS && !found; i++)
-		found = holds(allocations[i].addr, allocations[i].bytes, at, bytes);
+		found = fake_cuda_holds(allocations[i].addr, allocations[i].bytes, at, bytes);
 	for (int i = 0; i < MAX_RANGES && !found; i++)
 		for (int gpu = 0; gpu < FAKE_CUDA_GPUS && !found; gpu++)
-			found = ranges[i].addr && holds(ranges[i].alias[gpu], ranges[i].bytes, at, bytes);
+			found = ranges[i].addr && fake_cuda_holds(ranges[i].alias[gpu], ranges[i].bytes, at, bytes);
 	return found;
 }
 
@@ -547,9 +497,9 @@ static int is_on_gpu(const void *at, size_t bytes)
 static int is_allocated(const void *at)
 {
 	for (int i = 0; i < MAX_ALLOCATIONS; i++)
-		if (holds(allocations[i].addr, allocations[i].bytes, at, 1))
+		if (fake_cuda_holds(allocations[i].addr, allocations[i].bytes, at, 1))
 			return 1;
-	return is_mapped(at, 1);
+	return fake_cuda_is_mapped(at, 1);
 }
 
 EXPORT int cuMemcpyHtoDAsync_v2(uint64_t dst, const void *src, size_t bytes, void *stream);
@@ -627,198 +577,5 @@ int cuDeviceGetCount(int *n)
 {
 	ENTER(0);
 	*n = FAKE_CUDA_GPUS;
-	return OK;
-}
-
-/* ---- memory apart from addresses: a handle is a memfd, whose duplicate an export gives out */
-
-#define STEP (2u << 20)
-
-struct memory_attr {
-	int kind, handle_kinds, place_kind, gpu;
-	void *unused;
-	unsigned char flags[8];
-};
-
-struct memory_access {
-	int place_kind, gpu, flags;
-};
-
-static struct span *span_free(struct span *spans, int n)
-{
-	for (int i = 0; i < n; i++)
-		if (!spans[i].bytes)
-			return &spans[i];
-	abort();
-}
-
-static struct span *span_at(struct span *spans, int n, uint64_t addr, size_t bytes)
-{
-	for (int i = 0; i < n; i++)
-		if (spans[i].bytes && spans[i].addr == addr && spans[i].bytes == bytes)
-			return &spans[i];
-	return NULL;
-}
-
-static int overlaps(const struct span *spans, int n, uint64_t addr, size_t bytes)
-{
-	for (int i = 0; i < n; i++)
-		if (spans[i].bytes && addr < spans[i].addr + spans[i].bytes && spans[i].addr < addr + bytes)
-			return 1;
-	return 0;
-}
-
-static int memory_check(const struct memory_attr *attr)
-{
-	return attr->kind == 1 && attr->handle_kinds == 1 && attr->place_kind == 1 && attr->gpu >= 0 && attr->gpu < FAKE_CUDA_GPUS ?
-		       OK : INVALID_VALUE;
-}
-
-EXPORT int cuMemGetAllocationGranularity(size_t *bytes, const struct memory_attr *attr, int which);
-int cuMemGetAllocationGranularity(size_t *bytes, const struct memory_attr *attr, int which)
-{
-	ENTER(0);
-	*bytes = STEP;
-	return which ? INVALID_VALUE : memory_check(attr);
-}
-
-EXPORT int cuMemCreate(unsigned long long *memory, size_t bytes, const struct memory_attr *attr, unsigned long long flags);
-int cuMemCreate(unsigned long long *memory, size_t bytes, const struct memory_attr *attr, unsigned long long flags)
-{
-	int fd;
-
-	ENTER(0);
-	if (flags || !bytes || bytes % STEP || memory_check(attr))
-		return INVALID_VALUE;
-	fd = memfd_create("fake-cuda-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
-		abort();
-	/* As dirty as a GPU's. */
-	if (pwrite(fd, "\xa5\xa5\xa5\xa5\xa5\xa5\xa5\xa5", 8, 0) != 8)
-		abort();
-	counts.memories++;
-	*memory = (unsigned long long)fd;
-	return OK;
-}
-
-EXPORT int cuMemRelease(unsigned long long memory);
-int cuMemRelease(unsigned long long memory)
-{
-	ENTER(0);
-	if (close((int)memory))
-		return INVALID_VALUE;
-	counts.memories--;
-	return OK;
-}
-
-EXPORT int cuMemExportToShareableHandle(void *handle, unsigned long long memory, int kind, unsigned long long flags);
-int cuMemExportToShareableHandle(void *handle, unsigned long long memory, int kind, unsigned long long flags)
-{
-	ENTER(0);
-	if (kind != 1 || flags)
-		return INVALID_VALUE;
-	*(int *)handle = fcntl((int)memory, F_DUPFD_CLOEXEC, 3);
-	return OK;
-}
-
-EXPORT int cuMemImportFromShareableHandle(unsigned long long *memory, void *handle, int kind);
-int cuMemImportFromShareableHandle(unsigned long long *memory, void *handle, int kind)
-{
-	int fd;
-
-	ENTER(0);
-	fd = kind == 1 ? fcntl((int)(uintptr_t)handle, F_DUPFD_CLOEXEC, 3) : -1;
-	if (fd < 0)
-		return INVALID_VALUE;
-	counts.memories++;
-	*memory = (unsigned long long)fd;
-	return OK;
-}
-
-EXPORT int cuMemAddressReserve(uint64_t *addr, size_t bytes, size_t align, uint64_t wish, unsigned long long flags);
-int cuMemAddressReserve(uint64_t *addr, size_t bytes, size_t align, uint64_t wish, unsigned long long flags)
-{
-	uint64_t at;
-	char *all;
-
-	ENTER(0);
-	if (!bytes || bytes % STEP || align > STEP || wish || flags)
-		return INVALID_VALUE;
-	all = mmap(NULL, bytes + STEP, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (all == MAP_FAILED)
-		return 2;
-	at = ((uintptr_t)all + STEP - 1) / STEP * STEP;
-	if (at > (uintptr_t)all)
-		munmap(all, at - (uintptr_t)all);
-	munmap((void *)(uintptr_t)(at + bytes), (uintptr_t)all + STEP - at);
-	*span_free(reserved, MAX_RESERVED) = (struct span){at, bytes, -1};
-	counts.reserved++;
-	*addr = at;
-	return OK;
-}
-
-EXPORT int cuMemAddressFree(uint64_t addr, size_t bytes);
-int cuMemAddressFree(uint64_t addr, size_t bytes)
-{
-	struct span *span;
-
-	ENTER(0);
-	span = span_at(reserved, MAX_RESERVED, addr, bytes);
-	if (!span || overlaps(mapped, MAX_MAPPED, addr, bytes))
-		return INVALID_VALUE;
-	munmap((void *)(uintptr_t)addr, bytes);
-	span->bytes = 0;
-	counts.reserved--;
-	return OK;
-}
-
-static int is_reserved(uint64_t addr, size_t bytes)
-{
-	for (int i = 0; i < MAX_RESERVED; i++)
-		if (reserved[i].bytes && addr >= reserved[i].addr && addr + bytes <= reserved[i].addr + reserved[i].bytes)
-			return 1;
-	return 0;
-}
-
-EXPORT int cuMemMap(uint64_t addr, size_t bytes, size_t offset, unsigned long long memory, unsigned long long flags);
-int cuMemMap(uint64_t addr, size_t bytes, size_t offset, unsigned long long memory, unsigned long long flags)
-{
-	ENTER(0);
-	if (offset || flags || !bytes || bytes % STEP || addr % STEP || !is_reserved(addr, bytes) ||
-	    overlaps(mapped, MAX_MAPPED, addr, bytes) || lseek((int)memory, 0, SEEK_END) < (off_t)bytes)
-		return INVALID_VALUE;
-	*span_free(mapped, MAX_MAPPED) = (struct span){addr, bytes, fcntl((int)memory, F_DUPFD_CLOEXEC, 3)};
-	counts.mapped++;
-	return OK;
-}
-
-EXPORT int cuMemSetAccess(uint64_t addr, size_t bytes, const struct memory_access *access, size_t n);
-int cuMemSetAccess(uint64_t addr, size_t bytes, const struct memory_access *access, size_t n)
-{
-	struct span *span;
-
-	ENTER(0);
-	span = span_at(mapped, MAX_MAPPED, addr, bytes);
-	if (!span || n != 1 || access->place_kind != 1 || access->flags != 3)
-		return INVALID_VALUE;
-	if (mmap((void *)(uintptr_t)addr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, span->fd, 0) == MAP_FAILED)
-		abort();
-	return OK;
-}
-
-EXPORT int cuMemUnmap(uint64_t addr, size_t bytes);
-int cuMemUnmap(uint64_t addr, size_t bytes)
-{
-	struct span *span;
-
-	ENTER(0);
-	span = span_at(mapped, MAX_MAPPED, addr, bytes);
-	if (!span)
-		return INVALID_VALUE;
-	if (mmap((void *)(uintptr_t)addr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
-		abort();
-	close(span->fd);
-	span->bytes = 0;
-	counts.mapped--;
 	return OK;
 }

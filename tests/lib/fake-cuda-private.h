@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by fake-cuda.c (GPUs, contexts, streams, copies, failures) and fake-cuda-memory.c (memory apart from addresses). */
+#ifndef SHMEMD_TESTS_FAKE_CUDA_PRIVATE_H
+#define SHMEMD_TESTS_FAKE_CUDA_PRIVATE_H
+
+#include <stddef.h>
+
+#include "tests/lib/fake-cuda.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum {
+	OK = 0,
+	INVALID_VALUE = 1,
+	NOT_INITIALISED = 3,
+	INVALID_GPU = 101,
+	INVALID_CONTEXT = 201,
+	ALREADY = 712,
+	NOT_READY = 600,
+	NOT_REGISTERED = 713,
+	NOT_SUPPORTED = 801,
+};
+
+extern struct fake_cuda_counts fake_cuda_counted; /* under the lock */
+
+int fake_cuda_lock(void);
+void fake_cuda_unlock(int *taken);
+#define LOCKED __attribute__((cleanup(fake_cuda_unlock), unused)) int taken_ = fake_cuda_lock()
+
+/* The failure that a test wants, or what is missing; else OK. With the lock. */
+int fake_cuda_enter(const char *symbol, int needs_context);
+/* Every call begins with it and holds the lock to its end. */
+#define ENTER(needs_context)                                                                                  \
+	LOCKED;                                                                                               \
+	int result_ = fake_cuda_enter(__func__, needs_context);                                                         \
+                                                                                                              \
+	if (result_)                                                                                          \
+	return result_
+
+/* Bytes lie in [addr, addr + size). */
+static inline int fake_cuda_holds(const char *addr, size_t size, const char *at, size_t bytes)
+{
+	return addr && at >= addr && bytes <= size && (size_t)(at - addr) <= size - bytes;
+}
+
+/* Bytes lie in memory that is mapped in a range of addresses. With the lock. */
+int fake_cuda_is_mapped(const void *at, size_t bytes);
+
+#endif
