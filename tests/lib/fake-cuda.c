@@ -317,6 +317,14 @@ static int check_stream(const struct stream *stream)
 	return stream && stream->context == current() ? OK : INVALID_CONTEXT;
 }
 
+int fake_cuda_stream_flush(void *stream)
+{
+	if (check_stream(stream))
+		return INVALID_CONTEXT;
+	stream_flush(stream);
+	return OK;
+}
+
 EXPORT int cuStreamSynchronize(void *stream);
 int cuStreamSynchronize(void *stream)
 {
@@ -433,6 +441,8 @@ int cuMemAlloc_v2(uint64_t *addr, size_t bytes)
 	struct allocation *allocation;
 
 	ENTER(1);
+	if (fake_cuda_forbids())
+		return UNDER_CAPTURE;
 	allocation = allocation_at(NULL);
 	if (!allocation)
 		abort();
@@ -570,6 +580,16 @@ int cuMemcpyDtoDAsync_v2(uint64_t dst, uint64_t src, size_t bytes, void *stream)
 		return INVALID_VALUE;
 	memcpy((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, bytes);
 	return check_stream(stream);
+}
+
+EXPORT int cuMemcpyAsync(uint64_t dst, uint64_t src, size_t bytes, void *stream);
+int cuMemcpyAsync(uint64_t dst, uint64_t src, size_t bytes, void *stream)
+{
+	ENTER(1);
+	if (check_stream(stream))
+		return INVALID_CONTEXT;
+	stream_put(stream, &(struct work){.to = (char *)(uintptr_t)dst, .from = (const char *)(uintptr_t)src, .bytes = bytes});
+	return OK;
 }
 
 EXPORT int cuDeviceGetCount(int *n);

@@ -14,6 +14,7 @@
 #include "libclient/runtime/heap/heap-alloc.h"
 #include "libclient/runtime/heap/heap-map.h"
 #include "libclient/runtime/settings/log.h"
+#include "libclient/runtime/stream/kernels.h"
 #include "libclient/runtime/world/exchange.h"
 #include "libclient/runtime/world/world-gpu.h"
 #include "libclient/runtime/world/world.h"
@@ -193,6 +194,7 @@ void world_gpu_close(struct shmd_world *world, bool is_ours)
 		return;
 	if (is_ours) {
 		set_gpu(world, NULL);
+		stream_kernels_free(gpu->kernels);
 		if (gpu->device)
 			device_free(gpu->device, gpu->dev);
 		gpu_ranges_free(gpu->ranges);

@@ -22,6 +22,7 @@
 
 struct device;
 struct gpu_ranges;
+struct stream_kernels;
 
 #define WORLD_GPU_INTERNAL_BYTES ((uint64_t)SHMD_DEV_MAX_TEAMS * SHMD_DEV_TEAM_SCRATCH_BYTES) /* scratch of teams, by id */
 
@@ -33,6 +34,7 @@ struct world_gpu {
 	struct chunk_table chunks;
 	/* In GPU memory: a struct shmd_dev_world, its PEs, the ends and the index of chunks. 0: not there yet. Under the world's gpu_lock. */
 	uint64_t dev;
+	struct stream_kernels *kernels; /* of calls on streams; NULL: none was made. Under the world's gpu_copies. */
 };
 
 /* Whether these settings ask for a GPU heap. */
