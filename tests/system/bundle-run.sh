@@ -16,7 +16,9 @@ Starts a private shmemd from this folder, runs one thing against it and stops it
   selftest           every device function on GPU 0, from the headers and from the device library
   agent-selftest     payload in memory of GPU 0 behind the memory agent, on an idle GPU and while a kernel spins
   pe-selftest        every device function on PEs and teams, over mapped memory, on GPU 0
-  world-selftest [N] N processes (default: 2), each a PE with a GPU heap, whose kernels use each other's memory
+  world-selftest [N [MODE]]
+                     N processes (default: 2), each a PE with a GPU heap, whose kernels use each other's memory: mapped (the
+                     default), by queues, or mixed
   kill               the daemon dies while kernels wait; then the self-test, on a new daemon
   sanitize           self-tests and demo under compute-sanitizer: memcheck, racecheck, synccheck; with two GPUs
                      the demo on both as well
@@ -115,7 +117,7 @@ pe-selftest)
 world-selftest)
     start_daemon
     [ -x "$here/bin/gpu-world-selftest" ] || { echo "this folder was made without nvcc: no gpu-world-selftest" >&2; exit 2; }
-    timeout 280 "$here/bin/shmemctl" run -n "${1:-2}" "$here/bin/gpu-world-selftest" || status=$?
+    timeout 280 "$here/bin/shmemctl" run -n "${1:-2}" "$here/bin/gpu-world-selftest" "${2:-mapped}" || status=$?
     ;;
 kill)
     start_daemon
