@@ -6,8 +6,11 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "proto/base/nsec.h"
 #include "tests/lib/fake-cuda.h"
 #include "tests/lib/test.h"
 #include "tests/system/world-gpu-lab.h"
@@ -127,4 +130,184 @@ TEST_TIMEOUT(kernels_reach_gpu_memory_by_queues, 120)
 TEST_TIMEOUT(kernels_reach_some_pes_by_queues_and_some_in_place, 120)
 {
 	run(3, uses_queues, MIXED);
+}
+
+/* ---- what one PE cannot, no PE has */
+
+static int lacks_at_start(const struct world_lab *lab, int pe, void *arg)
+{
+	static const char *const calls[] = {"cuMemHostRegister_v2", "cuStreamCreateWithPriority", "cuMemImportFromShareableHandle"};
+	struct world_lab mine = *lab;
+	struct shmd_world *world;
+
+	(void)arg;
+	mine.attr.gpu = "0";
+	mine.attr.paths = allowed(MIXED, pe);
+	world = world_lab_open(&mine, pe);
+	for (unsigned int i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		if (pe == 1)
+			fake_cuda_fail(calls[i], 1);
+		ASSERT_LT(shmd_world_start(world), 0);
+		gpu_lab_expect_nothing();
+	}
+	world_lab_must(shmd_world_start(world), "start");
+	gpu_lab_kernel(world, shmd_world_ctx(world), shmd_team_world(world), gpu_lab_memory(world, 3 * BYTES));
+	world_lab_close(world);
+	gpu_lab_expect_nothing();
+	return 0;
+}
+
+TEST_TIMEOUT(a_start_without_queues_for_one_pe_is_undone_on_all, 120)
+{
+	run(3, lacks_at_start, MIXED);
+}
+
+/* One region is left for two PEs, until contexts give theirs back. */
+static int lacks_a_region(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = open_by(lab, pe, QUEUES_ONLY);
+	struct shmd_ctx *ctx[2] = {NULL};
+	void *large = NULL;
+
+	(void)arg;
+	for (int i = 0; i < 2 - pe; i++)
+		world_lab_must(shmd_ctx_create(shmd_team_world(world), NULL, &ctx[i]), "context");
+	ASSERT_ERR(shmd_malloc(world, GPU_LAB_GROWTH, SHMD_HINT_GPU, &large), EDQUOT);
+	for (int i = 0; i < 2; i++)
+		world_lab_must(shmd_ctx_destroy(ctx[i]), "destroy");
+	world_lab_must(shmd_sync_all(world), "sync");
+	large = gpu_lab_memory(world, GPU_LAB_GROWTH);
+	gpu_lab_kernel(world, shmd_world_ctx(world), shmd_team_world(world), (uint8_t *)large + GPU_LAB_GROWTH - 4 * BYTES);
+	world_lab_close(world);
+	gpu_lab_expect_nothing();
+	return 0;
+}
+
+TEST_TIMEOUT(a_chunk_that_one_nic_refuses_is_undone_on_all, 120)
+{
+	struct fixture_daemon daemon;
+
+	/* Four of each PE, two of each context, and one. */
+	fixture_daemon_start(&daemon, "--max-mrs=15", NULL);
+	world_lab_run(&daemon, 2, lacks_a_region, NULL);
+	fixture_daemon_stop(&daemon);
+}
+
+/* ---- ends */
+
+static void arrive(uint32_t *word, uint32_t n)
+{
+	uint64_t end = nsec_now() + test_patience_nsec();
+
+	__atomic_fetch_add(word, 1, __ATOMIC_ACQ_REL);
+	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < n) {
+		ASSERT_LT(nsec_now(), end);
+		usleep(200);
+	}
+}
+
+/* A key that nobody has. */
+static void break_queue(struct shmd_dev_ctx *ctx, uint32_t pe)
+{
+	const struct shmd_dev_pe_way *ways = (const void *)(uintptr_t)ctx->ways_addr;
+	struct shmd_dev_qp *qp = (void *)(uintptr_t)ways[pe].qp_addr;
+	struct shmd_dev_mode mode = shmd_dev_mode_of(qp, test_patience_nsec());
+
+	mode.peer = (const void *)(uintptr_t)ways[pe].peer_addr;
+	ASSERT_EQ(shmd_dev_qp_p_as(qp, shmd_dev_addr_of(4096, (shmd_be32)0x12345678), 1, 8, mode), 0);
+	ASSERT_EQ(shmd_dev_quiet(ctx), SHMD_DEV_CQE_ERROR);
+}
+
+/* PE 2 ends, and a request of the others' kernels fails. */
+static int loses_a_pe(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = open_by(lab, pe, QUEUES_ONLY);
+	struct shmd_dev_ctx *ctx = gpu_lab_ctx(shmd_world_ctx(world));
+	uint64_t *words = gpu_lab_memory(world, 4096), value = 0;
+	uint32_t *n_arrived = arg, other = !pe;
+
+	arrive(&n_arrived[0], 3);
+	if (pe == 2)
+		raise(SIGKILL);
+	ASSERT_EQ(shmd_dev_wait_until(ctx, words, 8, SHMD_DEV_CMP_EQ, 5), SHMD_DEV_PE_GONE);
+	ASSERT_EQ(shmd_dev_put(ctx, words, words, 8, 2), SHMD_DEV_PE_GONE);
+	break_queue(ctx, other);
+	ASSERT_EQ(shmd_dev_g(ctx, words, 8, other, &value), SHMD_DEV_CQE_ERROR);
+	world_lab_must(shmd_world_forgive(world), "forgive");
+	ASSERT_EQ(shmd_dev_p(ctx, &words[1 + pe], 7, 8, other), 0);
+	ASSERT_EQ(shmd_dev_g(ctx, &words[1 + pe], 8, other, &value), 0);
+	ASSERT_EQ(value, 7);
+	ASSERT_EQ(shmd_dev_put(ctx, words, words, 8, 2), SHMD_DEV_PE_GONE);
+	arrive(&n_arrived[1], 2);
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(kernels_reach_each_other_after_a_failure_is_forgiven, 120)
+{
+	struct fixture_daemon daemon;
+	struct world_lab lab = {.daemon = &daemon, .n = 3};
+	void *board = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	ASSERT(board != MAP_FAILED);
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_start(&lab, loses_a_pe, board);
+	for (int pe = 0; pe < lab.n; pe++)
+		ASSERT_EQ(world_lab_wait(&lab, pe), pe == 2 ? 128 + SIGKILL : 0);
+	fixture_daemon_stop(&daemon);
+	ASSERT_OK(munmap(board, 4096));
+}
+
+static int loses_the_daemon(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = open_by(lab, pe, QUEUES_ONLY);
+	struct shmd_dev_ctx *ctx = gpu_lab_ctx(shmd_world_ctx(world));
+	uint64_t *words = gpu_lab_memory(world, 64);
+	uint32_t *n_arrived = arg;
+
+	arrive(&n_arrived[0], 2);
+	if (pe == 0)
+		ASSERT_OK(kill(lab->daemon->pid, SIGKILL));
+	ASSERT_EQ(shmd_dev_wait_until(ctx, words, 8, SHMD_DEV_CMP_EQ, 5), SHMD_DEV_HEALTH);
+	ASSERT_EQ(shmd_dev_get(ctx, words, words, 8, (uint32_t)!pe), SHMD_DEV_HEALTH);
+	/* The end of a PE would be news, too. */
+	arrive(&n_arrived[1], 2);
+	return 0;
+}
+
+TEST_TIMEOUT(the_end_of_the_daemon_ends_the_waits_of_kernels, 60)
+{
+	struct fixture_daemon daemon;
+	void *board = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	ASSERT(board != MAP_FAILED);
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 2, loses_the_daemon, board);
+	fixture_daemon_kill(&daemon);
+	ASSERT_OK(munmap(board, 4096));
+}
+
+static int forks(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = open_by(lab, pe, QUEUES_ONLY);
+	int status = -1;
+	pid_t child;
+
+	(void)arg;
+	(void)gpu_lab_ctx(shmd_world_ctx(world));
+	child = fork();
+	if (!child) {
+		(void)shmd_world_close(world);
+		_exit(fake_cuda_counts().in_children);
+	}
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	ASSERT_EQ(status, 0);
+	gpu_lab_kernel(world, shmd_world_ctx(world), shmd_team_world(world), gpu_lab_memory(world, 3 * BYTES));
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(a_forked_child_leaves_the_queues_alone, 60)
+{
+	run(2, forks, QUEUES_ONLY);
 }
