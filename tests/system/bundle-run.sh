@@ -18,7 +18,9 @@ Starts a private shmemd from this folder, runs one thing against it and stops it
   pe-selftest        every device function on PEs and teams, over mapped memory, on GPU 0
   stream-selftest [N]
                      N processes (default: 2), each a PE that calls the library on CUDA streams and in graphs
-  world-selftest [N] N processes (default: 2), each a PE with a GPU heap, whose kernels use each other's memory
+  world-selftest [N [MODE]]
+                     N processes (default: 2), each a PE with a GPU heap, whose kernels use each other's memory: mapped (the
+                     default), by queues, or mixed
   kill               the daemon dies while kernels wait; then the self-test, on a new daemon
   sanitize           self-tests and demo under compute-sanitizer: memcheck, racecheck, synccheck; with two GPUs
                      the demo on both as well
@@ -122,7 +124,7 @@ stream-selftest)
 world-selftest)
     start_daemon
     [ -x "$here/bin/gpu-world-selftest" ] || { echo "this folder was made without nvcc: no gpu-world-selftest" >&2; exit 2; }
-    timeout 280 "$here/bin/shmemctl" run -n "${1:-2}" "$here/bin/gpu-world-selftest" || status=$?
+    timeout 280 "$here/bin/shmemctl" run -n "${1:-2}" "$here/bin/gpu-world-selftest" "${2:-mapped}" || status=$?
     ;;
 kill)
     start_daemon
