@@ -35,6 +35,7 @@ enum {
 #define CUDA_REGISTER_MAP 0x2u
 #define CUDA_REGISTER_IO 0x4u
 #define CUDA_STREAM_NON_BLOCKING 0x1u
+#define CUDA_POINTER_GPU_ADDRESS 3 /* CU_POINTER_ATTRIBUTE_DEVICE_POINTER */
 #define CUDA_CAPTURE_RELAXED 2 /* CU_STREAM_CAPTURE_MODE_RELAXED */
 #define CUDA_RANGE_DMABUF 1 /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
 
@@ -112,6 +113,7 @@ _Static_assert(sizeof(struct cuda_access) == 12, "as CUDA has it");
 	  (cuda_function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x, \
 	   unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, cuda_stream stream, void **parameters, void **extra)) \
 	X(copy_any, "cuMemcpyAsync", (cuda_address dst, cuda_address src, size_t bytes, cuda_stream stream))  \
+	X(pointer_attribute, "cuPointerGetAttribute", (void *ret, int attribute, cuda_address ptr))           \
 	X(capture_mode, "cuThreadExchangeStreamCaptureMode", (int *mode))
 
 /* All of them are there, or cuda_has_memory_apart() says which is not. */

@@ -8,7 +8,8 @@
  *
  * stream	a CUstream or cudaStream_t of the GPU of the heap; NULL: the default stream of its context
  * Memory	dest of a put, source of a get, words, and both of a collective are in the GPU heap. The other side of a put or get is any
- *		memory that CUDA copies, and stays unchanged until the stream has passed the call
+ *		memory that CUDA copies, and stays unchanged until the stream has passed the call. Where a queue leads to the PE it is memory
+ *		that kernels see at the same address: GPU memory, or host memory that CUDA allocated
  * Waits	in the stream have the time limit of the context, or of the world for calls on teams. The first call of a world loads its kernels,
  *		for which CUDA may wait until kernels that run have ended; so it comes before kernels that wait for other PEs. Members
  *		count syncs and collectives on streams and in kernels of their own together, in one order on all members; the host's apart

@@ -98,7 +98,11 @@ int cuModuleGetFunction(void **ret_function, void *which, const char *name)
 
 static int begin(const struct kernel *kernel, void *stream, unsigned int threads)
 {
-	ENTER(1);
+	LOCKED;
+	int result = fake_cuda_enter("cuLaunchKernel", 1);
+
+	if (result)
+		return result;
 	if (fake_cuda_stream_flush(stream) || !kernel->run || !threads || threads > 1024)
 		return INVALID_VALUE;
 	fake_cuda_counted.launches++;

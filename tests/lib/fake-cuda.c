@@ -592,6 +592,17 @@ int cuMemcpyAsync(uint64_t dst, uint64_t src, size_t bytes, void *stream)
 	return OK;
 }
 
+/* Memory of the GPU, and what is registered, at the address of this GPU's alias; nothing else. */
+EXPORT int cuPointerGetAttribute(void *ret, int attribute, uint64_t addr);
+int cuPointerGetAttribute(void *ret, int attribute, uint64_t addr)
+{
+	ENTER(1);
+	if (attribute != 3 || !(fake_cuda_is_mapped((const void *)(uintptr_t)addr, 1) || is_allocated((const void *)(uintptr_t)addr)))
+		return INVALID_VALUE;
+	memcpy(ret, &addr, sizeof(addr));
+	return OK;
+}
+
 EXPORT int cuDeviceGetCount(int *n);
 int cuDeviceGetCount(int *n)
 {

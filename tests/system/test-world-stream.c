@@ -41,6 +41,8 @@ static void add_kernels(void)
 	fake_cuda_kernel("shmd_stream_reduce", run_stream_reduce);
 }
 
+enum paths { ALL, QUEUES, MIXED /* queues from and to PE 2 */ };
+
 struct scene {
 	struct shmd_world *world;
 	struct shmd_ctx *ctx;
@@ -49,18 +51,19 @@ struct scene {
 	uint8_t *memory; /* of the GPU heap: 4 * BYTES, then words */
 	uint64_t *words;
 	uint32_t n, me;
+	enum paths paths;
+	uint64_t on_gpu; /* 64 bytes */
 };
 
-static void *make_stream(void)
+static void use_gpu(struct scene *s)
 {
 	const struct cuda_api *cuda;
-	void *stream = NULL;
 
 	ASSERT_OK(cuda_api_get(&cuda));
 	fake_cuda_set_current(0);
-	ASSERT_OK(cuda->stream_create(&stream, CUDA_STREAM_NON_BLOCKING));
+	ASSERT_OK(cuda->stream_create(&s->stream, CUDA_STREAM_NON_BLOCKING));
+	ASSERT_OK(cuda->alloc(&s->on_gpu, 64));
 	fake_cuda_set_current(-1);
-	return stream;
 }
 
 static void pass(void *stream)
@@ -73,19 +76,21 @@ static void pass(void *stream)
 	fake_cuda_set_current(-1);
 }
 
-static void scene_open(struct scene *s, const struct world_lab *lab, int pe, uint64_t timeout_nsec)
+static void scene_open(struct scene *s, const struct world_lab *lab, int pe, enum paths paths, uint64_t timeout_nsec)
 {
 	struct world_lab mine = *lab;
 
 	add_kernels();
 	mine.attr.gpu = "0";
 	mine.attr.gpu_heap_bytes = 4u << 20;
+	s->paths = paths;
+	mine.attr.paths = paths == QUEUES || (paths == MIXED && pe == 2) ? SHMD_ALLOW_QUEUE : 0;
 	if (timeout_nsec)
 		mine.attr.timeout_nsec = timeout_nsec;
 	s->world = world_lab_open_started(&mine, pe);
 	s->ctx = shmd_world_ctx(s->world);
 	s->team = shmd_team_world(s->world);
-	s->stream = make_stream();
+	use_gpu(s);
 	world_lab_must(shmd_calloc(s->world, 1, 5 * BYTES, SHMD_HINT_GPU, (void **)&s->memory), "calloc");
 	s->words = (uint64_t *)(void *)(s->memory + 4 * BYTES);
 	s->n = (uint32_t)shmd_n_pes(s->world);
@@ -99,6 +104,7 @@ static void scene_close(struct scene *s)
 	ASSERT_OK(cuda_api_get(&cuda));
 	fake_cuda_set_current(0);
 	ASSERT_OK(cuda->stream_destroy(s->stream));
+	ASSERT_OK(cuda->free(s->on_gpu));
 	fake_cuda_set_current(-1);
 	world_lab_close(s->world);
 	ASSERT_EQ(fake_cuda_counts().modules + fake_cuda_counts().allocations + fake_cuda_counts().streams, 0);
@@ -107,10 +113,22 @@ static void scene_close(struct scene *s)
 
 /* ---- what they do */
 
+/* 64 bytes that are not symmetric: any memory, or where a kernel may carry them, memory of the GPU. */
+static uint8_t *other_side(struct scene *s)
+{
+	static uint8_t on_host[64];
+
+	if (s->paths == ALL)
+		return on_host;
+	if (s->paths == QUEUES)
+		ASSERT_ERR(shmd_put_on_stream(s->ctx, s->memory, on_host, 64, (int)((s->me + 1) % s->n), s->stream), EINVAL);
+	return (uint8_t *)(uintptr_t)s->on_gpu;
+}
+
 static void put_and_get(struct scene *s)
 {
 	uint32_t right = (s->me + 1) % s->n, left = (s->me + s->n - 1) % s->n;
-	uint8_t mine[64];
+	uint8_t *mine = other_side(s);
 
 	memset(s->memory, (int)s->me + 1, BYTES);
 	ASSERT_OK(shmd_put_signal_on_stream(s->ctx, s->memory + BYTES, s->memory, BYTES, &s->words[0], 3, SHMD_SIGNAL_SET, (int)right,
@@ -119,12 +137,12 @@ static void put_and_get(struct scene *s)
 	pass(s->stream);
 	ASSERT_EQ(s->memory[BYTES], left + 1);
 	ASSERT_EQ(s->memory[2 * BYTES - 1], left + 1);
-	/* Memory that is not symmetric may be the other side. */
-	ASSERT_OK(shmd_get_on_stream(s->ctx, mine, s->memory, sizeof(mine), (int)right, s->stream));
+	ASSERT_OK(shmd_team_barrier_on_stream(s->team, s->stream));
+	ASSERT_OK(shmd_get_on_stream(s->ctx, mine, s->memory, 64, (int)right, s->stream));
 	pass(s->stream);
 	ASSERT_EQ(mine[63], right + 1);
-	memset(mine, 99, sizeof(mine));
-	ASSERT_OK(shmd_put_on_stream(s->ctx, s->memory + 2 * BYTES, mine, sizeof(mine), (int)right, s->stream));
+	memset(mine, 99, 64);
+	ASSERT_OK(shmd_put_on_stream(s->ctx, s->memory + 2 * BYTES, mine, 64, (int)right, s->stream));
 	ASSERT_OK(shmd_signal_on_stream(s->ctx, &s->words[1], 5, SHMD_SIGNAL_ADD, (int)right, s->stream));
 	ASSERT_OK(shmd_wait_until_on_stream(s->ctx, &s->words[1], 8, SHMD_CMP_GE, 5, s->stream));
 	ASSERT_OK(shmd_quiet_on_stream(s->ctx, s->stream));
@@ -164,8 +182,7 @@ static int works(const struct world_lab *lab, int pe, void *arg)
 	struct shmd_team *evens;
 	struct scene s;
 
-	(void)arg;
-	scene_open(&s, lab, pe, 0);
+	scene_open(&s, lab, pe, *(enum paths *)arg, 0);
 	put_and_get(&s);
 	collect(&s, s.team);
 	world_lab_must(shmd_team_split_strided(s.team, 0, 2, ((int)s.n + 1) / 2, &evens), "split");
@@ -181,11 +198,13 @@ static int works(const struct world_lab *lab, int pe, void *arg)
 
 TEST_TIMEOUT(calls_on_streams_do_what_those_of_kernels_do, 120)
 {
+	enum paths paths = ALL;
 	struct fixture_daemon daemon;
 
 	fixture_daemon_start(&daemon, NULL);
-	world_lab_run(&daemon, 1, works, NULL);
-	world_lab_run(&daemon, 3, works, NULL);
+	world_lab_run(&daemon, 1, works, &paths);
+	for (paths = ALL; paths <= MIXED; paths++)
+		world_lab_run(&daemon, 3, works, &paths);
 	fixture_daemon_stop(&daemon);
 }
 
@@ -197,7 +216,7 @@ static int keeps_order(const struct world_lab *lab, int pe, void *arg)
 	uint8_t now = 0;
 
 	(void)arg;
-	scene_open(&s, lab, pe, 0);
+	scene_open(&s, lab, pe, ALL, 0);
 	fake_cuda_put_off(1000000);
 	memset(s.memory, 7, 64);
 	ASSERT_OK(shmd_put_on_stream(s.ctx, s.memory + BYTES, s.memory, 64, 0, s.stream));
@@ -227,7 +246,7 @@ static int captures(const struct world_lab *lab, int pe, void *arg)
 	struct scene s;
 
 	(void)arg;
-	scene_open(&s, lab, pe, 0);
+	scene_open(&s, lab, pe, ALL, 0);
 	fake_cuda_capture(1);
 	ASSERT_OK(shmd_quiet_on_stream(s.ctx, s.stream));
 	ASSERT_OK(shmd_team_barrier_on_stream(s.team, s.stream));
@@ -279,7 +298,7 @@ static int refuses(const struct world_lab *lab, int pe, void *arg)
 	struct scene s;
 
 	(void)arg;
-	scene_open(&s, lab, pe, 0);
+	scene_open(&s, lab, pe, ALL, 0);
 	refuse_arguments(&s);
 	for (unsigned int i = 0; i < sizeof(loads) / sizeof(*loads); i++) {
 		int before = fake_cuda_counts().allocations;
@@ -290,7 +309,7 @@ static int refuses(const struct world_lab *lab, int pe, void *arg)
 		ASSERT_EQ(fake_cuda_counts().allocations, before);
 	}
 	fake_cuda_fail("cuLaunchKernel", 1);
-	ASSERT_ERR(shmd_quiet_on_stream(s.ctx, make_stream), EINVAL);
+	ASSERT_ERR(shmd_quiet_on_stream(s.ctx, s.stream), EINVAL);
 	fake_cuda_fail("", 0);
 	ASSERT_OK(shmd_quiet_on_stream(s.ctx, s.stream));
 	scene_close(&s);
@@ -326,7 +345,7 @@ static int fails_late(const struct world_lab *lab, int pe, void *arg)
 	struct scene s;
 
 	(void)arg;
-	scene_open(&s, lab, pe, 20000000);
+	scene_open(&s, lab, pe, ALL, 20000000);
 	ASSERT_OK(shmd_wait_until_on_stream(s.ctx, &s.words[0], 8, SHMD_CMP_EQ, 5, s.stream));
 	ASSERT_OK(shmd_broadcast_on_stream(s.team, s.memory, s.memory + BYTES, 8, 77, s.stream));
 	ASSERT_OK(shmd_put_on_stream(s.ctx, s.memory, "passed.", 8, 0, s.stream));
@@ -356,7 +375,7 @@ static int waits_for_the_dead(const struct world_lab *lab, int pe, void *arg)
 	struct scene s;
 
 	(void)arg;
-	scene_open(&s, lab, pe, 0);
+	scene_open(&s, lab, pe, ALL, 0);
 	world_lab_must(shmd_sync_all(s.world), "sync");
 	if (pe == 1) {
 		usleep(200000);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls on streams: put and get are copies by the GPU's copy engines, all else is a kernel of one block (stream-kernels.h).
+ * Calls on streams: put and get are copies by the GPU's copy engines where the PE is mapped; all else is a kernel of one block
+ * (stream-kernels.h).
  *
  * Nothing here waits for the stream. A kernel cannot return an errno, so the first failure stays in GPU memory until shmd_stream_status().
  * The kernels of a world are loaded by its first call, under world->gpu_copies.
@@ -111,7 +112,7 @@ static int check_range(const struct shmd_world *world, const void *ptr, size_t b
 	return 0;
 }
 
-/* Where the copy of PE `pe` is, whom the caller named. */
+/* Where the memory of PE `pe` of the context is mapped; NULL: a queue leads there. */
 static int find_peer(const struct shmd_ctx *ctx, const void *ptr, size_t bytes, int pe, const char *what, void **ret_peer)
 {
 	uint64_t offset;
@@ -139,30 +140,68 @@ static int copy(const struct shmd_world *world, void *to, const void *from, size
 	return r ? r : device_leave(device, device->cuda->copy_any((uintptr_t)to, (uintptr_t)from, bytes, stream), what);
 }
 
+/* A kernel reads or writes the other side, which the GPU must see at the same address. */
+static int check_other_side(const struct shmd_world *world, uint64_t addr, const char *what)
+{
+	const struct device *device = world->gpu->device;
+	cuda_address seen = 0;
+	cuda_result result;
+	int r;
+
+	if (!device->cuda->pointer_attribute)
+		return 0;
+	r = device_enter(device);
+	if (r < 0)
+		return r;
+	result = device->cuda->pointer_attribute(&seen, CUDA_POINTER_GPU_ADDRESS, addr);
+	r = device_leave(device, CUDA_OK, what);
+	if (r || (result == CUDA_OK && seen == addr))
+		return r;
+	return shmd_error_set(-EINVAL, "%s: a queue leads to the PE, and kernels do not see %#llx: use GPU memory, or host memory of cuMemHostAlloc()",
+			      what, (unsigned long long)addr);
+}
+
+static int copy_by_kernel(struct shmd_ctx *ctx, struct stream_call *call, uint64_t other_side, const char *what, void *stream)
+{
+	int r = check_other_side(ctx->world, other_side, what);
+
+	return r ? r : launch(ctx, NULL, STREAM_KERNEL_ORDER, call, stream);
+}
+
 int shmd_put_on_stream(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, int pe, void *stream)
 {
+	static const char what[] = "put on a stream";
+	struct stream_call call = {
+		.what = STREAM_PUT, .dest = (uintptr_t)dest, .source = (uintptr_t)source, .n = bytes, .pe = (uint32_t)pe};
 	int r = check_ctx(ctx);
 	void *peer;
 
 	if (r < 0)
 		return r;
 	if (!bytes)
-		return world_pe(ctx, pe, "put on a stream") < 0 ? -EINVAL : 0;
-	r = find_peer(ctx, dest, bytes, pe, "put on a stream", &peer);
-	return r ? r : copy(ctx->world, peer, source, bytes, "put on a stream", stream);
+		return world_pe(ctx, pe, what) < 0 ? -EINVAL : 0;
+	r = find_peer(ctx, dest, bytes, pe, what, &peer);
+	if (r < 0)
+		return r;
+	return peer ? copy(ctx->world, peer, source, bytes, what, stream) : copy_by_kernel(ctx, &call, call.source, what, stream);
 }
 
 int shmd_get_on_stream(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, int pe, void *stream)
 {
+	static const char what[] = "get on a stream";
+	struct stream_call call = {
+		.what = STREAM_GET, .dest = (uintptr_t)dest, .source = (uintptr_t)source, .n = bytes, .pe = (uint32_t)pe};
 	int r = check_ctx(ctx);
 	void *peer;
 
 	if (r < 0)
 		return r;
 	if (!bytes)
-		return world_pe(ctx, pe, "get on a stream") < 0 ? -EINVAL : 0;
-	r = find_peer(ctx, source, bytes, pe, "get on a stream", &peer);
-	return r ? r : copy(ctx->world, dest, peer, bytes, "get on a stream", stream);
+		return world_pe(ctx, pe, what) < 0 ? -EINVAL : 0;
+	r = find_peer(ctx, source, bytes, pe, what, &peer);
+	if (r < 0)
+		return r;
+	return peer ? copy(ctx->world, dest, peer, bytes, what, stream) : copy_by_kernel(ctx, &call, call.dest, what, stream);
 }
 
 /* ---- words */
@@ -307,6 +346,7 @@ static const char *name_of(uint32_t what)
 		[STREAM_BARRIER] = "barrier on a stream",	  [STREAM_BROADCAST] = "broadcast on a stream",
 		[STREAM_FCOLLECT] = "fcollect on a stream",	  [STREAM_ALLTOALL] = "alltoall on a stream",
 		[STREAM_REDUCE] = "reduction on a stream",	  [STREAM_REDUCE_SCATTER] = "reduction by parts on a stream",
+		[STREAM_PUT] = "put on a stream",		  [STREAM_GET] = "get on a stream",
 	};
 
 	return what < sizeof(names) / sizeof(*names) && names[what] ? names[what] : "call on a stream";

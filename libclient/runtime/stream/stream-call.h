@@ -20,13 +20,15 @@ enum stream_what {
 	STREAM_ALLTOALL = 8,
 	STREAM_REDUCE = 9,
 	STREAM_REDUCE_SCATTER = 10,
+	STREAM_PUT = 11,
+	STREAM_GET = 12,
 };
 
 /* In GPU memory: the first failure since the host took the last one. */
 struct stream_failure {
 	int32_t status; /* enum shmd_dev_status; 0: none */
 	uint32_t what;
-	uint32_t pe; /* STREAM_SIGNAL: of the context; STREAM_BROADCAST: the root; else STREAM_NO_PE */
+	uint32_t pe; /* SIGNAL, PUT, GET: of the context; BROADCAST: the root; else STREAM_NO_PE */
 	uint32_t reserved;
 };
 #define STREAM_NO_PE 0xffffffffu
@@ -45,7 +47,7 @@ struct stream_call {
 /* Kernels of stream-kernels.cu, and how many threads their one block has. */
 enum stream_kernel {
 	STREAM_KERNEL_WORD, /* SIGNAL, WAIT, QUIET */
-	STREAM_KERNEL_ORDER, /* SYNC, BARRIER */
+	STREAM_KERNEL_ORDER, /* SYNC, BARRIER; PUT and GET, which go by queues */
 	STREAM_KERNEL_MOVE, /* BROADCAST, FCOLLECT, ALLTOALL */
 	STREAM_KERNEL_REDUCE, /* REDUCE, REDUCE_SCATTER */
 	STREAM_N_KERNELS,

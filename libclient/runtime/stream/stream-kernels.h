@@ -67,13 +67,30 @@ STREAM_FN void stream_word(const struct stream_call *call)
 	stream_end(call, stream_word_status(call));
 }
 
+/* Complete at the end, as a copy is. */
+STREAM_FN int stream_copy_status(const struct stream_call *call, struct shmd_dev_ctx *ctx, struct shmd_dev_mode mode)
+{
+	void *dest = (void *)(uintptr_t)call->dest;
+	const void *source = (const void *)(uintptr_t)call->source;
+	int status;
+
+	if (call->what == STREAM_GET)
+		return shmd_dev_get_as(ctx, dest, source, call->n, call->pe, mode);
+	status = shmd_dev_put_as(ctx, dest, source, call->n, call->pe, mode);
+	return status == SHMD_DEV_OK ? shmd_dev_quiet_pe_as(ctx, call->pe, mode) : status;
+}
+
 STREAM_FN void stream_order(const struct stream_call *call)
 {
 	struct shmd_dev_ctx *ctx = stream_ctx(call);
 	struct shmd_dev_mode mode = shmd_dev_ctx_mode(ctx, STREAM_SCOPE(SHMD_DEV_WARP));
 
-	stream_end(call, call->what == STREAM_SYNC ? shmd_dev_team_sync_as(ctx, stream_team(call), mode)
-						   : shmd_dev_team_barrier_as(ctx, stream_team(call), mode));
+	if (call->what == STREAM_SYNC)
+		stream_end(call, shmd_dev_team_sync_as(ctx, stream_team(call), mode));
+	else if (call->what == STREAM_BARRIER)
+		stream_end(call, shmd_dev_team_barrier_as(ctx, stream_team(call), mode));
+	else
+		stream_end(call, stream_copy_status(call, ctx, mode));
 }
 
 STREAM_FN void stream_move(const struct stream_call *call)
