@@ -35,6 +35,7 @@ static struct shmd_world *open_by(const struct world_lab *lab, int pe, enum path
 static void expect_paths(struct shmd_world *world, const void *memory, enum paths paths)
 {
 	struct shmd_dev_ctx *ctx = gpu_lab_ctx(shmd_world_ctx(world));
+	struct shmd_pe_info info;
 	int me = shmd_my_pe(world);
 
 	for (int pe = 0; pe < shmd_n_pes(world); pe++) {
@@ -42,6 +43,8 @@ static void expect_paths(struct shmd_world *world, const void *memory, enum path
 
 		ASSERT_EQ(shmd_dev_ptr(ctx, memory, (uint32_t)pe) != NULL, is_mapped);
 		ASSERT_EQ(shmd_ptr(world, memory, pe) != NULL, is_mapped);
+		world_lab_must(shmd_pe_info(world, pe, &info), "info");
+		ASSERT(pe == me || strstr(info.reason, is_mapped ? "GPU heap mapped, its atomics by queues" : "GPU heap by queues, memory agent"));
 	}
 }
 
