@@ -418,7 +418,7 @@ static int choose_gpu(void)
 	return n;
 }
 
-/* What this PE allows. */
+/* Paths that this PE allows. */
 static uint32_t paths_of(const char *mode)
 {
 	const char *rank = getenv("SHMD_NODE_RANK"), *size = getenv("SHMD_NODE_SIZE");

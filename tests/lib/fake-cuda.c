@@ -272,9 +272,17 @@ int cuStreamCreateWithPriority(void **stream, unsigned int flags, int priority)
 	return OK;
 }
 
+/* A word is written at once, as a GPU does: whoever waits for it sees what was written before. */
 static void work_do(const struct work *work)
 {
-	memcpy(work->to, work->from ? work->from : (const char *)&work->value, work->bytes);
+	const char *from = work->from ? work->from : (const char *)&work->value;
+
+	if (work->bytes == 8 && !((uintptr_t)work->to & 7) && !((uintptr_t)from & 7))
+		__atomic_store_n((uint64_t *)(void *)work->to, __atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
+	else if (work->bytes == 4 && !((uintptr_t)work->to & 3) && !((uintptr_t)from & 3))
+		__atomic_store_n((uint32_t *)(void *)work->to, __atomic_load_n((const uint32_t *)(const void *)from, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
+	else
+		memcpy(work->to, from, work->bytes);
 }
 
 static void stream_flush(struct stream *stream)

@@ -48,7 +48,7 @@ static void expect_paths(struct shmd_world *world, const void *memory, enum path
 	}
 }
 
-/* What the other test's kernel leaves out. words: symmetric and zero. */
+/* Operations that gpu_lab_kernel() leaves out. words: symmetric and zero. */
 static void more(struct shmd_ctx *host_ctx, uint64_t *words, uint32_t me, uint32_t n)
 {
 	struct shmd_dev_ctx *ctx = gpu_lab_ctx(host_ctx);
