@@ -29,6 +29,7 @@ struct work {
 	const char *from; /* or NULL: value */
 	size_t bytes;
 	uint64_t value;
+	int is_read; /* of GPU memory */
 };
 
 #define MAX_WORK 4096
@@ -272,17 +273,12 @@ int cuStreamCreateWithPriority(void **stream, unsigned int flags, int priority)
 	return OK;
 }
 
-/* A word is written at once, as a GPU does: whoever waits for it sees what was written before. */
 static void work_do(const struct work *work)
 {
-	const char *from = work->from ? work->from : (const char *)&work->value;
-
-	if (work->bytes == 8 && !((uintptr_t)work->to & 7) && !((uintptr_t)from & 7))
-		__atomic_store_n((uint64_t *)(void *)work->to, __atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
-	else if (work->bytes == 4 && !((uintptr_t)work->to & 3) && !((uintptr_t)from & 3))
-		__atomic_store_n((uint32_t *)(void *)work->to, __atomic_load_n((const uint32_t *)(const void *)from, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
+	if (work->is_read)
+		fake_cuda_copy_out(work->to, work->from, work->bytes);
 	else
-		memcpy(work->to, from, work->bytes);
+		fake_cuda_copy_in(work->to, work->from ? work->from : (const char *)&work->value, work->bytes);
 }
 
 static void stream_flush(struct stream *stream)
@@ -530,7 +526,7 @@ int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t bytes, void *stream)
 		return INVALID_CONTEXT;
 	if (!is_on_gpu((void *)(uintptr_t)src, bytes) || is_allocated(dst))
 		return INVALID_VALUE;
-	stream_put(stream, &(struct work){.to = dst, .from = (const char *)(uintptr_t)src, .bytes = bytes});
+	stream_put(stream, &(struct work){.to = dst, .from = (const char *)(uintptr_t)src, .bytes = bytes, .is_read = 1});
 	return OK;
 }
 

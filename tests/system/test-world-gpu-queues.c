@@ -19,7 +19,7 @@
 #include "tests/system/world-gpu-lab.h"
 
 #define BYTES GPU_LAB_BYTES
-#define N_ADDS 100u
+#define N_ADDS 50u
 
 enum paths {
 	QUEUES_ONLY,
@@ -313,6 +313,9 @@ static int loses_the_daemon(const struct world_lab *lab, int pe, void *arg)
 	ASSERT_EQ(shmd_dev_get(ctx, words, words, 8, (uint32_t)!pe), SHMD_DEV_HEALTH);
 	/* The end of a PE would be news, too. */
 	arrive(&n_arrived[1], 2);
+	/* With an error, and all is freed. */
+	(void)shmd_world_close(world);
+	gpu_lab_expect_nothing();
 	return 0;
 }
 
