@@ -59,7 +59,7 @@ struct test {
 		CHECK(status_ == SHMD_DEV_OK);                                                     \
 	} while (0)
 
-static __device__ uint8_t pattern(uint64_t i, uint32_t seed)
+static __host__ __device__ uint8_t pattern(uint64_t i, uint32_t seed)
 {
 	return (uint8_t)(i * 7 + (i >> 8) + seed * 131);
 }
@@ -234,6 +234,13 @@ static __global__ void puts_of_a_word(struct test t)
 	}
 }
 
+/* The host of the PE before brings data and a signal meanwhile. */
+static __global__ void waits_for_a_host(struct test t)
+{
+	CALL(shmd_dev_wait_until_as(t.ctx, &t.words[N_WORDS - 5], 8, SHMD_DEV_CMP_EQ, 7, block_mode(t)));
+	expect(t, t.dest, AREA_BYTES, 60 + previous_pe(t));
+}
+
 static __global__ void refusals(struct test t)
 {
 	struct shmd_dev_mode soon = shmd_dev_ctx_mode(t.ctx, SHMD_DEV_THREAD);
@@ -337,6 +344,55 @@ static void prepare(struct shmd_world *world, struct shmd_team *split, struct te
 	t->n = (uint32_t)shmd_n_pes(world);
 }
 
+static void must_be(bool holds, const char *what)
+{
+	if (!holds)
+		printf("the host: FAILED: %s\n", what);
+	n_failed += !holds;
+}
+
+static bool host_finds(const uint8_t *at, uint32_t seed)
+{
+	uint64_t n_wrong = 0;
+
+	for (uint64_t i = 0; i < AREA_BYTES; i++)
+		n_wrong += at[i] != pattern(i, seed);
+	return !n_wrong;
+}
+
+/* Functions of the host on GPU memory, first while a kernel waits for them. */
+static void host_moves(struct shmd_world *world, struct test *t, bool has_queues)
+{
+	const struct shmd_atomic add = {SHMD_ATOMIC_ADD, 8, 1, 0};
+	struct shmd_ctx *ctx = shmd_world_ctx(world);
+	uint32_t right = (t->me + 1) % t->n, left = (t->me + t->n - 1) % t->n;
+	uint8_t *own = (uint8_t *)malloc(AREA_BYTES);
+	uint64_t found = 0;
+
+	must(shmd_barrier_all(world), "barrier");
+	waits_for_a_host<<<1, N_THREADS>>>(*t);
+	for (uint64_t i = 0; i < AREA_BYTES; i++)
+		own[i] = pattern(i, 60 + t->me);
+	must(shmd_put_signal(ctx, t->dest, own, AREA_BYTES, &t->words[N_WORDS - 5], 7, SHMD_SIGNAL_SET, (int)right), "put with signal");
+	judge(t, "waits_for_a_host");
+	must(shmd_barrier_all(world), "barrier");
+	must(shmd_put(ctx, t->source, t->dest, AREA_BYTES, (int)right), "put from GPU to GPU");
+	must(shmd_p(ctx, &t->words[N_WORDS - 6], 40 + t->me, 8, (int)right), "p");
+	must(shmd_barrier_all(world), "barrier");
+	must(shmd_get(ctx, own, t->source, AREA_BYTES, (int)t->me), "get");
+	must_be(host_finds(own, 60 + (left + t->n - 1) % t->n), "put from GPU to GPU");
+	must(shmd_g(ctx, &t->words[N_WORDS - 6], 8, (int)t->me, &found), "g");
+	must_be(found == 40 + left, "p and g");
+	if (has_queues)
+		must(shmd_atomic(ctx, &t->words[N_WORDS - 7], &add, 0), "atomic");
+	must(shmd_barrier_all(world), "barrier");
+	must(shmd_g(ctx, &t->words[N_WORDS - 7], 8, 0, &found), "g");
+	must_be(found == (has_queues ? t->n : 0), "atomics");
+	must(shmd_barrier_all(world), "barrier");
+	printf("PE %u: moves by the host: done\n", t->me);
+	free(own);
+}
+
 /* The same in a chunk by which the heap has grown. */
 static void in_new_chunk(struct shmd_world *world, struct test *t)
 {
@@ -362,7 +418,7 @@ static int choose_gpu(void)
 	return n;
 }
 
-/* What this PE allows. */
+/* Paths that this PE allows. */
 static uint32_t paths_of(const char *mode)
 {
 	const char *rank = getenv("SHMD_NODE_RANK"), *size = getenv("SHMD_NODE_SIZE");
@@ -399,6 +455,7 @@ int main(int argc, char **argv)
 		printf("%u PEs on %d GPUs, %s\n", t.n, n_gpus, mode);
 	run_all(&t);
 	time_puts(world, &t);
+	host_moves(world, &t, strcmp(mode, "mapped") && t.n > 1);
 	in_new_chunk(world, &t);
 	must(shmd_team_destroy(split), "destroy the team");
 	must(shmd_world_close(world), "close the world");

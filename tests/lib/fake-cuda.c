@@ -29,6 +29,7 @@ struct work {
 	const char *from; /* or NULL: value */
 	size_t bytes;
 	uint64_t value;
+	int is_read; /* of GPU memory */
 };
 
 #define MAX_WORK 4096
@@ -274,7 +275,10 @@ int cuStreamCreateWithPriority(void **stream, unsigned int flags, int priority)
 
 static void work_do(const struct work *work)
 {
-	memcpy(work->to, work->from ? work->from : (const char *)&work->value, work->bytes);
+	if (work->is_read)
+		fake_cuda_copy_out(work->to, work->from, work->bytes);
+	else
+		fake_cuda_copy_in(work->to, work->from ? work->from : (const char *)&work->value, work->bytes);
 }
 
 static void stream_flush(struct stream *stream)
@@ -532,7 +536,7 @@ int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t bytes, void *stream)
 		return INVALID_CONTEXT;
 	if (!is_on_gpu((void *)(uintptr_t)src, bytes) || is_allocated(dst))
 		return INVALID_VALUE;
-	stream_put(stream, &(struct work){.to = dst, .from = (const char *)(uintptr_t)src, .bytes = bytes});
+	stream_put(stream, &(struct work){.to = dst, .from = (const char *)(uintptr_t)src, .bytes = bytes, .is_read = 1});
 	return OK;
 }
 

@@ -121,23 +121,26 @@ static void many(const struct test *t)
 	barrier(t);
 }
 
-/* A flag in host memory after data in GPU memory. */
+/* A flag in host memory after data in GPU memory, which takes its time. */
 static void order(const struct test *t)
 {
+	fake_cuda_put_off(200);
 	for (uint64_t i = 1; i <= 5; i++) {
-		fill(t->own, (int)i + t->me);
-		world_lab_must(shmd_put_nbi(t->ctx, t->gpu, t->own, BYTES, t->right), "put");
+		/* Registered memory, so that nothing waits for it. */
+		fill(t->host, (int)i + t->me);
+		world_lab_must(shmd_put_nbi(t->ctx, t->gpu, t->host, BYTES, t->right), "put");
 		world_lab_must(shmd_fence(t->ctx), "fence");
 		world_lab_must(shmd_p(t->ctx, &t->host_words[0], i, 8, t->right), "p");
 		world_lab_must(shmd_wait_until(t->ctx, &t->host_words[0], 8, SHMD_CMP_EQ, i), "wait");
 		expect(t->gpu, (int)i + t->left);
 		barrier(t);
-		fill(t->own, (int)i + 10 + t->me);
-		world_lab_must(shmd_put_signal(t->ctx, t->gpu, t->own, BYTES, &t->host_words[1], i, SHMD_SIGNAL_SET, t->right), "put with signal");
+		fill(t->host, (int)i + 10 + t->me);
+		world_lab_must(shmd_put_signal(t->ctx, t->gpu, t->host, BYTES, &t->host_words[1], i, SHMD_SIGNAL_SET, t->right), "put with signal");
 		world_lab_must(shmd_wait_until(t->ctx, &t->host_words[1], 8, SHMD_CMP_EQ, i), "wait");
 		expect(t->gpu, (int)i + 10 + t->left);
 		barrier(t);
 	}
+	fake_cuda_put_off(0);
 }
 
 static void signals(const struct test *t)

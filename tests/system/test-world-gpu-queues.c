@@ -10,12 +10,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <shmemclient-admin.h>
+
 #include "proto/base/nsec.h"
 #include "tests/lib/fake-cuda.h"
 #include "tests/lib/test.h"
+#include "tests/system/client-lab.h"
 #include "tests/system/world-gpu-lab.h"
 
 #define BYTES GPU_LAB_BYTES
+#define N_ADDS 50u
 
 enum paths {
 	QUEUES_ONLY,
@@ -35,6 +39,7 @@ static struct shmd_world *open_by(const struct world_lab *lab, int pe, enum path
 static void expect_paths(struct shmd_world *world, const void *memory, enum paths paths)
 {
 	struct shmd_dev_ctx *ctx = gpu_lab_ctx(shmd_world_ctx(world));
+	struct shmd_pe_info info;
 	int me = shmd_my_pe(world);
 
 	for (int pe = 0; pe < shmd_n_pes(world); pe++) {
@@ -42,10 +47,12 @@ static void expect_paths(struct shmd_world *world, const void *memory, enum path
 
 		ASSERT_EQ(shmd_dev_ptr(ctx, memory, (uint32_t)pe) != NULL, is_mapped);
 		ASSERT_EQ(shmd_ptr(world, memory, pe) != NULL, is_mapped);
+		world_lab_must(shmd_pe_info(world, pe, &info), "info");
+		ASSERT(pe == me || strstr(info.reason, is_mapped ? "GPU heap mapped, its atomics by queues" : "GPU heap by queues, memory agent"));
 	}
 }
 
-/* What the other test's kernel leaves out. words: symmetric and zero. */
+/* Operations that gpu_lab_kernel() leaves out. words: symmetric and zero. */
 static void more(struct shmd_ctx *host_ctx, uint64_t *words, uint32_t me, uint32_t n)
 {
 	struct shmd_dev_ctx *ctx = gpu_lab_ctx(host_ctx);
@@ -83,6 +90,23 @@ static void more(struct shmd_ctx *host_ctx, uint64_t *words, uint32_t me, uint32
 	ASSERT_EQ(shmd_dev_put(ctx, words, words, 8, n), SHMD_DEV_INVALID);
 }
 
+/* All count on PE 0, itself too, whose agent is slow. */
+static void count(struct shmd_world *world, uint64_t *word)
+{
+	struct shmd_dev_ctx *ctx = gpu_lab_ctx(shmd_world_ctx(world));
+	uint64_t found = 0;
+
+	fake_cuda_put_off(20);
+	for (unsigned int i = 0; i < N_ADDS; i++) {
+		ASSERT_EQ(shmd_dev_atomic(ctx, word, shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 1), 0), 0);
+		usleep(20);
+	}
+	ASSERT_EQ(shmd_dev_team_barrier(ctx, gpu_lab_team(shmd_team_world(world))), 0);
+	ASSERT_EQ(shmd_dev_g(ctx, word, 8, 0, &found), 0);
+	ASSERT_EQ(found, (uint64_t)shmd_n_pes(world) * N_ADDS);
+	fake_cuda_put_off(0);
+}
+
 static int uses_queues(const struct world_lab *lab, int pe, void *arg)
 {
 	enum paths paths = *(const enum paths *)arg;
@@ -94,10 +118,10 @@ static int uses_queues(const struct world_lab *lab, int pe, void *arg)
 	gpu_lab_kernel(world, shmd_world_ctx(world), all, first);
 	expect_paths(world, first, paths);
 	more(shmd_world_ctx(world), gpu_lab_memory(world, 8192), (uint32_t)pe, (uint32_t)lab->n);
+	count(world, gpu_lab_memory(world, 64));
 	/* Keys of a chunk by which the heap grows. */
 	large = gpu_lab_memory(world, GPU_LAB_GROWTH);
 	gpu_lab_kernel(world, shmd_world_ctx(world), all, large + GPU_LAB_GROWTH - 4 * BYTES);
-	/* A put over the end of a chunk has two keys. */
 	world_lab_must(shmd_ctx_create(all, NULL, &own), "context");
 	memset(large, 0, 3 * BYTES);
 	world_lab_must(shmd_sync_all(world), "sync");
@@ -162,17 +186,34 @@ TEST_TIMEOUT(a_start_without_queues_for_one_pe_is_undone_on_all, 120)
 	run(3, lacks_at_start, MIXED);
 }
 
+static uint32_t n_regions(const struct world_lab *lab)
+{
+	struct shmd_client *control = lab_control(lab->daemon);
+	struct shmd_daemon_status status;
+
+	ASSERT_OK(shmd_admin_status(control, &status));
+	shmd_client_close(control);
+	return status.n_mrs;
+}
+
 /* One region is left for two PEs, until contexts give theirs back. */
 static int lacks_a_region(const struct world_lab *lab, int pe, void *arg)
 {
 	struct shmd_world *world = open_by(lab, pe, QUEUES_ONLY);
 	struct shmd_ctx *ctx[2] = {NULL};
 	void *large = NULL;
+	uint32_t n;
 
 	(void)arg;
 	for (int i = 0; i < 2 - pe; i++)
 		world_lab_must(shmd_ctx_create(shmd_team_world(world), NULL, &ctx[i]), "context");
+	world_lab_must(shmd_sync_all(world), "sync");
+	n = n_regions(lab);
+	world_lab_must(shmd_sync_all(world), "sync");
 	ASSERT_ERR(shmd_malloc(world, GPU_LAB_GROWTH, SHMD_HINT_GPU, &large), EDQUOT);
+	world_lab_must(shmd_sync_all(world), "sync");
+	ASSERT_EQ(n_regions(lab), n);
+	world_lab_must(shmd_sync_all(world), "sync");
 	for (int i = 0; i < 2; i++)
 		world_lab_must(shmd_ctx_destroy(ctx[i]), "destroy");
 	world_lab_must(shmd_sync_all(world), "sync");
@@ -187,7 +228,7 @@ TEST_TIMEOUT(a_chunk_that_one_nic_refuses_is_undone_on_all, 120)
 {
 	struct fixture_daemon daemon;
 
-	/* Four of each PE, two of each context, and one. */
+	/* Less than both PEs need with their contexts, by one. */
 	fixture_daemon_start(&daemon, "--max-mrs=15", NULL);
 	world_lab_run(&daemon, 2, lacks_a_region, NULL);
 	fixture_daemon_stop(&daemon);
@@ -272,6 +313,9 @@ static int loses_the_daemon(const struct world_lab *lab, int pe, void *arg)
 	ASSERT_EQ(shmd_dev_get(ctx, words, words, 8, (uint32_t)!pe), SHMD_DEV_HEALTH);
 	/* The end of a PE would be news, too. */
 	arrive(&n_arrived[1], 2);
+	/* With an error, and all is freed. */
+	(void)shmd_world_close(world);
+	gpu_lab_expect_nothing();
 	return 0;
 }
 

@@ -103,6 +103,27 @@ int rma_gpu_move(struct shmd_ctx *ctx, void *dest, const void *source, size_t by
 	return copy(world->gpu->device, is_get ? dest : mapped, to_gpu, is_get ? mapped : source, from_gpu, bytes);
 }
 
+/* The same, by the device function if that serves. */
+static int put_one(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, int pe, bool waits)
+{
+	int r = rma_gpu_move(ctx, dest, source, bytes, pe, false);
+
+	if (r <= 0)
+		return r;
+	r = waits ? shmd_dev_put(&ctx->dev, dest, source, bytes, (uint32_t)pe) : shmd_dev_put_nbi(&ctx->dev, dest, source, bytes, (uint32_t)pe);
+	return rma_result(ctx, r, "put", pe);
+}
+
+static int get_one(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, int pe, bool waits)
+{
+	int r = rma_gpu_move(ctx, dest, source, bytes, pe, true);
+
+	if (r <= 0)
+		return r;
+	r = waits ? shmd_dev_get(&ctx->dev, dest, source, bytes, (uint32_t)pe) : shmd_dev_get_nbi(&ctx->dev, dest, source, bytes, (uint32_t)pe);
+	return rma_result(ctx, r, "get", pe);
+}
+
 /* All that blocks reach over is looked at as one. false: it wraps around, which the device function refuses. */
 static bool find_extent(const struct shmd_stride *stride, size_t stride_bytes, uint64_t *ret_bytes)
 {
@@ -134,7 +155,7 @@ int rma_gpu_strided(struct shmd_ctx *ctx, void *dest, const void *source, const 
 	if (!touches_gpu(ctx->world, dest, to_bytes) && !touches_gpu(ctx->world, source, from_bytes))
 		return 1;
 	for (size_t i = 0; !r && i < stride->n; i++) {
-		r = is_get ? shmd_get(ctx, to, from, stride->block_bytes, pe) : shmd_put(ctx, to, from, stride->block_bytes, pe);
+		r = is_get ? get_one(ctx, to, from, stride->block_bytes, pe, true) : put_one(ctx, to, from, stride->block_bytes, pe, true);
 		to += stride->dest_stride_bytes;
 		from += stride->source_stride_bytes;
 	}
@@ -154,7 +175,7 @@ int rma_gpu_put_items(struct shmd_ctx *ctx, const struct shmd_put_item *items, s
 	for (size_t i = 0; i < n; i++)
 		some |= item_touches_gpu(ctx->world, items[i].dest, items[i].source, items[i].bytes);
 	for (size_t i = 0; some && !r && i < n; i++)
-		r = shmd_put_nbi(ctx, items[i].dest, items[i].source, items[i].bytes, items[i].pe);
+		r = put_one(ctx, items[i].dest, items[i].source, items[i].bytes, items[i].pe, false);
 	return some ? r : 1;
 }
 
@@ -166,7 +187,7 @@ int rma_gpu_get_items(struct shmd_ctx *ctx, const struct shmd_get_item *items, s
 	for (size_t i = 0; i < n; i++)
 		some |= item_touches_gpu(ctx->world, items[i].dest, items[i].source, items[i].bytes);
 	for (size_t i = 0; some && !r && i < n; i++)
-		r = shmd_get_nbi(ctx, items[i].dest, items[i].source, items[i].bytes, items[i].pe);
+		r = get_one(ctx, items[i].dest, items[i].source, items[i].bytes, items[i].pe, false);
 	return some ? r : 1;
 }
 
@@ -252,8 +273,11 @@ int rma_gpu_put_signal(struct shmd_ctx *ctx, const struct shmd_put_item *put, ui
 		r = refuse_atomic(signal);
 	if (!r)
 		r = rma_gpu_move(ctx, put->dest, put->source, put->bytes, put->pe, false);
-	/* Memory that is mapped here: complete when it returns. */
+	/* To memory that is mapped here: complete when it returns. */
 	if (r == 1 && is_signal_on_gpu)
-		r = shmd_put(ctx, put->dest, put->source, put->bytes, put->pe);
-	return r ? r : shmd_signal(ctx, signal, value, op, put->pe);
+		r = put_one(ctx, put->dest, put->source, put->bytes, put->pe, true);
+	if (r)
+		return r;
+	r = rma_gpu_signal(ctx, signal, value, op, put->pe);
+	return r <= 0 ? r : rma_result(ctx, shmd_dev_signal(&ctx->dev, shmd_dev_pe_signal_of(signal, (int)op, value), (uint32_t)put->pe), "signal", put->pe);
 }

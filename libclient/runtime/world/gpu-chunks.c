@@ -5,6 +5,7 @@
  * step; descriptors are closed as soon as they are mapped. A failure undoes the chunk on all PEs.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -207,6 +208,31 @@ static void set_bases(struct shmd_world *world)
 		world->pes[world->heap->group[i]].heap_addr[SHMD_DEV_HEAP_GPU] = gpu_ranges_base(world->gpu->ranges, (uint32_t)i);
 }
 
+/* How the first NIC reaches GPU memory of this PE, and it is the same on the others as a rule. */
+static const char *way_of_nic(const struct shmd_world *world)
+{
+	static const char *const words[] = {[SHMD_MEM_DMABUF] = "dmabuf", [SHMD_MEM_AGENT] = "memory agent", [SHMD_MEM_PEERMEM] = "peermem"};
+	enum shmd_mem_kind kind = world_queues_mem_kind(world, WORLD_GPU_CHUNK(0));
+
+	return words[kind];
+}
+
+/* For lists and logs. */
+static void tell_paths(struct shmd_world *world)
+{
+	for (int pe = 0; pe < world->size; pe++) {
+		char *reason = world->peers[pe].reason;
+		size_t used = strlen(reason);
+
+		if (pe == world->rank)
+			continue;
+		if (world_gpu_is_mapped(world, pe))
+			snprintf(reason + used, WORLD_REASON_BYTES - used, "; GPU heap mapped%s", world->queues ? ", its atomics by queues" : "");
+		else
+			snprintf(reason + used, WORLD_REASON_BYTES - used, "; GPU heap by queues, %s", way_of_nic(world));
+	}
+}
+
 static int add_to_allocator(struct shmd_world *world, uint64_t offset, uint64_t bytes)
 {
 	int r;
@@ -236,6 +262,7 @@ int world_gpu_open(struct shmd_world *world, uint64_t bytes, uint64_t range_byte
 	r = chunk_add(world, 0, end);
 	if (r < 0)
 		return r;
+	tell_paths(world);
 	runtime_log(HEAP, INFO, "the GPU heap begins with %llu bytes in a range of %llu, on GPU %d", (unsigned long long)end,
 		    (unsigned long long)world->gpu->chunks.range_bytes, world->gpu->device->ordinal);
 	return add_to_allocator(world, WORLD_GPU_INTERNAL_BYTES, end - WORLD_GPU_INTERNAL_BYTES);

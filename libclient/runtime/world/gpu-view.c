@@ -58,7 +58,7 @@ static uint32_t path_of(const struct shmd_world *world, int pe)
 		return SHMD_PATH_GONE;
 	if (pe == world->rank)
 		return SHMD_PATH_SELF;
-	return world->peers[pe].is_mapped ? SHMD_PATH_MAPPED : SHMD_PATH_QUEUE;
+	return world_gpu_is_mapped(world, pe) ? SHMD_PATH_MAPPED : SHMD_PATH_QUEUE;
 }
 
 static int write_path(const struct shmd_world *world, int pe)

@@ -50,6 +50,11 @@ bool world_is_on_gpu(const struct shmd_world *world, uint64_t addr, uint64_t end
 	return false;
 }
 
+bool world_gpu_is_mapped(const struct shmd_world *world, int pe)
+{
+	return world->pes[pe].heap_addr[SHMD_DEV_HEAP_GPU] != 0;
+}
+
 int world_offset(const struct shmd_world *world, const void *ptr, uint32_t *ret_heap, uint64_t *ret_offset)
 {
 	uint64_t offset;

@@ -31,6 +31,8 @@ void world_queues_close(struct shmd_world *world);
 /* Register this PE's part of a chunk with each of its NICs. Does nothing in a world without queues. chunk: also those of the GPU heap. */
 int world_queues_register(struct shmd_world *world, uint32_t chunk, const struct shmd_mr_attr *attr);
 int world_queues_register_gpu(struct shmd_world *world, uint32_t chunk, struct shmd_gpu *gpu, const struct shmd_gpu_mr_attr *attr);
+/* How the first NIC has the chunk, which is registered. */
+enum shmd_mem_kind world_queues_mem_kind(const struct shmd_world *world, uint32_t chunk);
 /* After a failure of the former, too. */
 void world_queues_deregister(struct shmd_world *world, uint32_t chunk);
 /* Collective, in every world: world_agree() on `error`, and the keys of the chunk become known to all. */

@@ -222,6 +222,14 @@ int world_queues_register_gpu(struct shmd_world *world, uint32_t chunk, struct s
 	return r;
 }
 
+enum shmd_mem_kind world_queues_mem_kind(const struct shmd_world *world, uint32_t chunk)
+{
+	struct shmd_mr_info info = {0};
+
+	(void)shmd_mr_info(world->queues->rails[0].mrs[chunk], &info);
+	return info.kind;
+}
+
 void world_queues_deregister(struct shmd_world *world, uint32_t chunk)
 {
 	struct world_queues *queues = world->queues;

@@ -85,7 +85,7 @@ size_t world_gpu_queues_bytes(const struct shmd_world *world);
  */
 int world_gpu_queues_make(struct shmd_ctx *ctx, uint64_t at, struct shmd_dev_ctx *dev);
 void world_gpu_queues_drop(struct shmd_ctx *ctx);
-/* Those that have failed begin anew. No kernel posts meanwhile. */
+/* Queues that have failed begin anew. No kernel posts meanwhile. */
 int world_gpu_queues_mend(struct shmd_world *world);
 
 #endif
