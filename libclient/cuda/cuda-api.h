@@ -35,6 +35,21 @@ enum {
 #define CUDA_STREAM_NON_BLOCKING 0x1u
 #define CUDA_RANGE_DMABUF 1 /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
 
+/* ---- memory operations of streams */
+
+#define CUDA_MEMOP_WRITE4 2 /* CU_STREAM_MEM_OP_WRITE_VALUE_32 */
+#define CUDA_MEMOP_WRITE8 5 /* CU_STREAM_MEM_OP_WRITE_VALUE_64 */
+#define CUDA_MAX_MEMOPS 255u /* of one call */
+
+/* CUstreamBatchMemOpParams of a write. CUDA fences before each. */
+struct cuda_memop {
+	int kind;
+	uint64_t addr, value;
+	unsigned int flags;
+	uint64_t reserved[2];
+};
+_Static_assert(sizeof(struct cuda_memop) == 48, "as CUDA has it");
+
 /* ---- memory apart from addresses ("virtual memory management") */
 
 #define CUDA_PLACE_GPU 1 /* CU_MEM_LOCATION_TYPE_DEVICE */
@@ -98,10 +113,8 @@ _Static_assert(sizeof(struct cuda_access) == 12, "as CUDA has it");
 	X(priority_range, "cuCtxGetStreamPriorityRange", (int *least, int *greatest))                         \
 	X(stream_create_priority, "cuStreamCreateWithPriority",                                               \
 	  (cuda_stream * stream, unsigned int flags, int priority))                                           \
-	X(stream_write4, "cuStreamWriteValue32_v2",                                                           \
-	  (cuda_stream stream, cuda_address addr, uint32_t value, unsigned int flags))                        \
-	X(stream_write8, "cuStreamWriteValue64_v2",                                                           \
-	  (cuda_stream stream, cuda_address addr, uint64_t value, unsigned int flags))
+	X(stream_batch, "cuStreamBatchMemOp_v2",                                                              \
+	  (cuda_stream stream, unsigned int n, struct cuda_memop *memops, unsigned int flags))
 
 /* All of them are there, or cuda_has_memory_apart() says which is not. */
 #define CUDA_MEMORY_FUNCTIONS(X)                                                                                  \
