@@ -3,15 +3,13 @@
  * Carrying out a NIC's reads, writes and atomics on a GPU.
  *
  * Everything goes through one stream of the GPU's, which does not wait for other streams and has the highest priority, so it does not wait
- * for kernels of the program. Writes of one aligned word are memory operations of the stream, everything else are copies from and to the
- * ring. Requests of a batch are issued in their order, so they take effect in it; one wait comes at its end, and one in front of a request for
+ * for kernels of the program (agent-stream.c). Writes of one aligned word are memory operations of the stream, everything else are copies from
+ * and to the ring. Requests of a batch are issued in their order, so they take effect in it; one wait comes at its end, and one in front of a request for
  * another GPU.
  *
  * Atomics: one thread carries out all of them that NICs do on a GPU's memory, so reading, computing and writing are exact against each
  * other. Up to MAX_RUN in a row are read together and written together; those on one word apply in their order. They are not exact against
  * atomics of the program's own kernels.
- *
- * The wait polls the stream. A blocking call would sleep in the driver, or spin for as long as it takes.
  */
 #include "libclient/agent.h"
 
@@ -23,15 +21,6 @@
 
 /* ---- streams and registrations --------------------------------------------------------------------------------------- */
 
-static cuda_result make_stream(const struct cuda_api *cuda, cuda_stream *ret_stream)
-{
-	int least, greatest;
-
-	if (cuda->stream_create_priority && cuda->priority_range && cuda->priority_range(&least, &greatest) == CUDA_OK)
-		return cuda->stream_create_priority(ret_stream, CUDA_STREAM_NON_BLOCKING, greatest);
-	return cuda->stream_create(ret_stream, CUDA_STREAM_NON_BLOCKING);
-}
-
 int agent_gpu_new(struct shmd_gpu *gpu, struct agent_gpu **ret_gpu)
 {
 	_cleanup_free_ struct agent_gpu *agent_gpu = calloc(1, sizeof(*agent_gpu));
@@ -39,13 +28,12 @@ int agent_gpu_new(struct shmd_gpu *gpu, struct agent_gpu **ret_gpu)
 
 	if (!agent_gpu)
 		return text_fail(-ENOMEM, "no memory for a memory agent");
-	r = gpu_enter(gpu);
-	if (!r)
-		r = gpu_finish(gpu, make_stream(gpu->cuda, &agent_gpu->stream), "make a stream");
-	if (r < 0)
+	r = agent_stream_init(&agent_gpu->stream, gpu);
+	if (r < 0) {
+		agent_stream_deinit(&agent_gpu->stream);
 		return r;
+	}
 	list_init(&agent_gpu->link);
-	agent_gpu->lacks_values = !gpu->cuda->stream_write4 || !gpu->cuda->stream_write8;
 	agent_gpu->gpu = gpu;
 	gpu->n_refs++;
 	*ret_gpu = take_ptr(agent_gpu);
@@ -57,10 +45,7 @@ void agent_gpu_free(struct agent_gpu *agent_gpu)
 	struct shmd_gpu *gpu = agent_gpu->gpu;
 
 	list_del(&agent_gpu->link);
-	if (gpu_may_call_cuda(gpu->client) && !gpu_enter(gpu)) {
-		(void)gpu->cuda->stream_destroy(agent_gpu->stream);
-		gpu_leave(gpu);
-	}
+	agent_stream_deinit(&agent_gpu->stream);
 	gpu_unref(gpu);
 	free(agent_gpu);
 }
@@ -90,30 +75,6 @@ void agent_gpu_unpin(struct shmd_gpu *gpu, void *addr)
 
 /* ---- reads and writes ------------------------------------------------------------------------------------------------ */
 
-/* A refusal at once is the fault of one request; any other error is the end of the context. */
-static int judge(const struct agent_gpu *to, struct agent_op *op, cuda_result result)
-{
-	if (result == CUDA_OK)
-		return 0;
-	if (result != CUDA_INVALID_VALUE)
-		return cuda_fail(to->gpu->cuda, result, "carry out a request of the NIC");
-	op->status = -EFAULT;
-	return 0;
-}
-
-/* CUDA_NOT_SUPPORTED: the word must be copied. */
-static cuda_result write_word(struct agent_gpu *to, uint64_t addr, uint64_t bytes, uint64_t value)
-{
-	const struct cuda_api *cuda = to->gpu->cuda;
-	cuda_result result = CUDA_NOT_SUPPORTED;
-
-	if (to->lacks_values || addr % bytes)
-		return result;
-	result = bytes == 4 ? cuda->stream_write4(to->stream, addr, (uint32_t)value, 0) : cuda->stream_write8(to->stream, addr, value, 0);
-	to->lacks_values = result == CUDA_NOT_SUPPORTED;
-	return result;
-}
-
 /* Words lie in the ring as in memory: 4 bytes are not part of 8. */
 static uint64_t load_word(const uint8_t *from, uint64_t bytes)
 {
@@ -139,28 +100,9 @@ static void store_word(uint8_t *to, uint64_t bytes, uint64_t value)
 
 static int issue_write(struct agent_gpu *to, struct agent_op *op)
 {
-	cuda_result result = CUDA_NOT_SUPPORTED;
-
-	if (op->bytes == 4 || op->bytes == 8)
-		result = write_word(to, op->addr, op->bytes, load_word(op->payload, op->bytes));
-	if (result == CUDA_NOT_SUPPORTED)
-		result = to->gpu->cuda->copy_in(op->addr, op->payload, op->bytes, to->stream);
-	return judge(to, op, result);
-}
-
-static int issue_read(struct agent_gpu *to, struct agent_op *op)
-{
-	return judge(to, op, to->gpu->cuda->copy_out(op->payload, op->addr, op->bytes, to->stream));
-}
-
-static int wait_stream(struct agent_gpu *to)
-{
-	const struct cuda_api *cuda = to->gpu->cuda;
-	cuda_result result = cuda->stream_query(to->stream);
-
-	for (uint32_t round = 0; result == CUDA_NOT_READY; result = cuda->stream_query(to->stream))
-		shmd_dev_host_relax(round++);
-	return result == CUDA_OK ? 0 : cuda_fail(cuda, result, "wait for requests of the NIC");
+	if (op->bytes != 4 && op->bytes != 8)
+		return agent_stream_copy_in(&to->stream, op);
+	return agent_stream_write(&to->stream, op, load_word(op->payload, op->bytes));
 }
 
 /* ---- atomics --------------------------------------------------------------------------------------------------------- */
@@ -200,8 +142,8 @@ static int run_read(struct run *run, struct agent_gpu *to)
 
 	for (unsigned int i = 0; i < run->n && !r; i++)
 		if (run->first[i] == i)
-			r = issue_read(to, &run->ops[i]);
-	return r ? r : wait_stream(to);
+			r = agent_stream_copy_out(&to->stream, &run->ops[i]);
+	return r ? r : agent_stream_wait(&to->stream);
 }
 
 static void run_compute(struct run *run)
@@ -210,6 +152,7 @@ static void run_compute(struct run *run)
 		struct agent_op *op = &run->ops[i], *first = &run->ops[run->first[i]];
 
 		op->status = first->status;
+		op->follows = first;
 		if (op->status)
 			continue;
 		/* Where the first one's old value was read, the value so far is kept. */
@@ -221,7 +164,6 @@ static void run_compute(struct run *run)
 
 static int run_write(struct run *run, struct agent_gpu *to)
 {
-	cuda_result result;
 	int r = 0;
 
 	for (unsigned int i = 0; i < run->n && !r; i++) {
@@ -229,22 +171,10 @@ static int run_write(struct run *run, struct agent_gpu *to)
 		uint64_t value = run->ops[run->last[run->first[i]]].new_value;
 
 		/* A word that keeps its value is not written: a compare-swap that failed changes nothing. */
-		if (run->first[i] != i || op->status || value == op->old_value)
-			continue;
-		result = write_word(to, op->addr, op->bytes, value);
-		if (result == CUDA_NOT_SUPPORTED)
-			result = to->gpu->cuda->copy_in(op->addr, op->payload, op->bytes, to->stream);
-		r = judge(to, op, result);
+		if (run->first[i] == i && !op->status && value != op->old_value)
+			r = agent_stream_write(&to->stream, op, value);
 	}
 	return r;
-}
-
-/* Atomics on a word that could not be written have not happened, whichever of them came first. */
-static void run_judge(struct run *run)
-{
-	for (unsigned int i = 0; i < run->n; i++)
-		if (!run->ops[i].status)
-			run->ops[i].status = run->ops[run->first[i]].status;
 }
 
 /* The number of atomics at the front that it carried out, or a negative errno. */
@@ -260,7 +190,6 @@ static int issue_atomics(struct agent_gpu *to, struct agent_op *ops, unsigned in
 		return r;
 	run_compute(&run);
 	r = run_write(&run, to);
-	run_judge(&run);
 	return r < 0 ? r : (int)run.n;
 }
 
@@ -278,12 +207,20 @@ static int issue_some(struct agent_gpu *to, struct agent_op *ops, unsigned int n
 		if (!op->status && agent_op_is_atomic(op))
 			r = issue_atomics(to, op, n - done);
 		else if (!op->status)
-			r = op->op == SHMD_AGENT_WRITE ? issue_write(to, op) : issue_read(to, op);
+			r = op->op == SHMD_AGENT_WRITE ? issue_write(to, op) : agent_stream_copy_out(&to->stream, op);
 		if (r < 0)
 			return r;
 		done += r ? (unsigned int)r : 1;
 	}
 	return (int)done;
+}
+
+/* Atomics on a word that could not be written have not happened, whichever of them came first. */
+static void judge_followers(struct agent_op *ops, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (ops[i].follows && !ops[i].status)
+			ops[i].status = ops[i].follows->status;
 }
 
 /* Nothing that it issued is under way when it returns, also after a failure. */
@@ -297,7 +234,7 @@ static int carry_out_some(struct agent_gpu *to, struct agent_op *ops, unsigned i
 	r = issue_some(to, ops, n);
 	if (r < 0)
 		text_copy(why, sizeof(why), shmd_error_text());
-	r2 = wait_stream(to);
+	r2 = agent_stream_wait(&to->stream);
 	gpu_leave(to->gpu);
 	if (r < 0)
 		return text_fail(r, "%s", why);
@@ -315,5 +252,6 @@ int agent_gpu_carry_out(struct agent_op *ops, unsigned int n)
 			return r;
 		done += (unsigned int)r;
 	}
+	judge_followers(ops, n);
 	return 0;
 }

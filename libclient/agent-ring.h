@@ -42,6 +42,7 @@ struct agent_op {
 	struct agent_gpu *gpu;
 	struct shmd_agent_atomic atomic;
 	uint64_t old_value, new_value; /* of an atomic, once it is known */
+	const struct agent_op *follows; /* of an atomic, whose write of the word is its own too; or NULL */
 };
 
 static inline size_t agent_ring_bytes(void)

@@ -14,7 +14,7 @@
  * locks are not taken and nothing is stored in rings, which it shares with its parent.
  *
  * CUDA calls of the program that hold the driver's own lock while they wait for kernels (cuMemFree(), loading modules) stop the agent for
- * as long as they take.
+ * as long as they take. Closing the client waits for the client's time limit, then leaves the rest to the thread.
  */
 #include "libclient/agent.h"
 
@@ -49,6 +49,8 @@ struct agent {
 	uint64_t n_rounds; /* begun */
 	unsigned int n_waiters;
 	bool stop, is_over; /* closing; the thread is behind its last round */
+	struct shmd_client *left_client; /* closed without waiting for the thread, which ends it by end_client(); or NULL */
+	void (*end_client)(struct shmd_client *client);
 	int error; /* 0, or why it ended */
 	char error_text[CLIENT_TEXT_BYTES];
 	/* the mark */
@@ -156,10 +158,28 @@ static void sleep_round(struct agent *agent, const struct round *round)
 		take_wake(&pfds[i]);
 }
 
+/* Returns the client that nobody else ends. */
+static struct shmd_client *say_over(struct agent *agent)
+{
+	struct shmd_client *client;
+	struct agent_link *link;
+
+	pthread_mutex_lock(&agent->lock);
+	list_for_each_entry(link, &agent->links, link) {
+		agent_ring_set_state(&link->ring, SHMD_AGENT_ENDED);
+		wake_nic(link->nic);
+	}
+	agent->is_over = true;
+	client = agent->left_client;
+	pthread_cond_broadcast(&agent->changed);
+	pthread_mutex_unlock(&agent->lock);
+	return client;
+}
+
 static void *agent_run(void *arg)
 {
 	struct agent *agent = arg;
-	struct agent_link *link;
+	struct shmd_client *client;
 	struct round round;
 	uint64_t idle_since = nsec_now();
 
@@ -173,14 +193,9 @@ static void *agent_run(void *arg)
 			idle_since = nsec_now();
 		}
 	}
-	pthread_mutex_lock(&agent->lock);
-	list_for_each_entry(link, &agent->links, link) {
-		agent_ring_set_state(&link->ring, SHMD_AGENT_ENDED);
-		wake_nic(link->nic);
-	}
-	agent->is_over = true;
-	pthread_cond_broadcast(&agent->changed);
-	pthread_mutex_unlock(&agent->lock);
+	client = say_over(agent);
+	if (client)
+		agent->end_client(client);
 	return NULL;
 }
 
@@ -440,17 +455,40 @@ int agent_forget_nic(struct shmd_nic *nic)
 	return 0;
 }
 
-void agent_stop(struct shmd_client *client)
+/* With the lock. False after the time limit. */
+static bool wait_over(struct agent *agent, uint64_t timeout_nsec)
+{
+	const struct timespec until = nsec_to_timespec(nsec_add(nsec_now(), timeout_nsec));
+	int err = 0;
+
+	while (!err && !agent->is_over)
+		err = pthread_cond_timedwait(&agent->changed, &agent->lock, &until);
+	return agent->is_over;
+}
+
+bool agent_stop(struct shmd_client *client, void (*end_client)(struct shmd_client *client))
 {
 	struct agent *agent = client->agent;
+	pthread_t thread;
+	bool is_over;
 
 	if (!agent)
-		return;
+		return true;
+	thread = agent->thread;
 	pthread_mutex_lock(&agent->lock);
 	agent->stop = true;
-	pthread_mutex_unlock(&agent->lock);
+	agent->end_client = end_client;
 	kick(agent);
-	pthread_join(agent->thread, NULL);
+	is_over = wait_over(agent, client_timeout_nsec(client));
+	/* Under the same lock in which the thread says that it is over: one of the two ends the client. */
+	if (!is_over)
+		agent->left_client = client;
+	pthread_mutex_unlock(&agent->lock);
+	if (is_over)
+		pthread_join(thread, NULL);
+	else
+		pthread_detach(thread);
+	return is_over;
 }
 
 void agent_free(struct shmd_client *client)

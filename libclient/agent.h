@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The memory agent: a thread of a client that carries out what NICs in software ask of GPU memory. agent.c has the thread and what it
- * serves, agent-gpu.c the CUDA, agent-ring.h the rings.
+ * serves, agent-gpu.c carries out, agent-stream.h has the CUDA, agent-ring.h the rings.
  */
 #ifndef SHMD_AGENT_H
 #define SHMD_AGENT_H
 
 #include "libclient/agent-ring.h"
+#include "libclient/agent-stream.h"
 #include "libclient/gpu-private.h"
 
 /* ---- agent-gpu.c */
@@ -15,9 +16,8 @@
 struct agent_gpu {
 	struct list link; /* of the agent */
 	struct shmd_gpu *gpu; /* counted */
-	cuda_stream stream;
+	struct agent_stream stream; /* the agent's thread alone */
 	unsigned int n_regions;
-	bool lacks_values; /* no memory operations of streams. The agent's thread alone */
 };
 
 /* The client's lock is held in the first four. */
@@ -46,8 +46,11 @@ int agent_region_add(struct shmd_nic *nic, struct shmd_gpu *gpu, uint64_t addr, 
 int agent_region_end(struct shmd_client *client, struct agent_region *region);
 /* Before the NIC is freed. -ETIMEDOUT: a GPU stands still, and the NIC stays. The client's lock is held. */
 int agent_forget_nic(struct shmd_nic *nic);
-/* The client is closing, in its own process: ends the thread. */
-void agent_stop(struct shmd_client *client);
+/*
+ * The client is closing, in its own process: ends the thread. False if a GPU, or the driver, keeps it beyond the client's time limit: then the
+ * thread itself calls end_client() once it is free, and the caller leaves the client alone.
+ */
+bool agent_stop(struct shmd_client *client, void (*end_client)(struct shmd_client *client));
 /* Frees what is left, behind agent_stop(); also in a forked child, where there is no thread. */
 void agent_free(struct shmd_client *client);
 

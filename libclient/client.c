@@ -177,17 +177,9 @@ static void client_free_objects(struct shmd_client *client)
 		mem_free(mem);
 }
 
-void shmd_client_close(struct shmd_client *client)
+/* The end of closing. No other thread of the library uses it. */
+static void client_free(struct shmd_client *client)
 {
-	if (!client)
-		return;
-	if (client->pid == getpid()) {
-		/* Ends the session even where a forked child still holds a copy of the socket. */
-		__atomic_store_n(&client->closing, true, __ATOMIC_RELEASE);
-		shutdown(client->sock, SHUT_RDWR);
-		watcher_stop(client);
-		agent_stop(client);
-	}
 	client_free_objects(client);
 	if (client->health)
 		munmap(client->health, PAGE_BYTES);
@@ -197,6 +189,22 @@ void shmd_client_close(struct shmd_client *client)
 	restart_deinit(&client->restart);
 	free(client->buf);
 	free(client);
+}
+
+/* In its own process. False: the memory agent frees the client later. */
+static bool client_stop(struct shmd_client *client)
+{
+	/* Ends the session even where a forked child still holds a copy of the socket. */
+	__atomic_store_n(&client->closing, true, __ATOMIC_RELEASE);
+	shutdown(client->sock, SHUT_RDWR);
+	watcher_stop(client);
+	return agent_stop(client, client_free);
+}
+
+void shmd_client_close(struct shmd_client *client)
+{
+	if (client && (client->pid != getpid() || client_stop(client)))
+		client_free(client);
 }
 
 /* ---- asking */

@@ -337,6 +337,7 @@ struct responder {
 	struct list rx; /* requests */
 	struct engine_packet *pkt; /* being executed */
 	struct engine_packet *spent; /* carries the acknowledgement that is due */
+	struct early_queue *early; /* owned; NULL until the first early write */
 
 	/* the message of several packets under way */
 	bool in_message;
@@ -815,6 +816,18 @@ void responder_moved(struct engine_qp *qp, struct engine_packet *pkt, int r);
 bool responder_resume_data(struct engine_qp *qp);
 void responder_retake(struct engine_qp *qp, uint16_t index);
 
+/* responder-early.c */
+#define EARLY_MOST 64u
+bool early_start(struct engine_qp *qp, struct engine_packet *pkt, const struct mem_span *to); /* to->mem->ops->order is there */
+bool early_is_open(const struct responder *resp); /* some have not been taken; the next two want that */
+bool early_may_follow(const struct engine_qp *qp, const struct engine_packet *pkt);
+bool early_keeps_order(const struct responder *resp, struct engine_mem *mem);
+struct engine_packet *early_take(struct responder *resp, int *ret_status);
+uint32_t early_oldest_psn(const struct responder *resp); /* the first that has not ended; the expected one, if all have */
+bool early_is_pending(const struct responder *resp);
+void early_drop(struct engine_qp *qp);
+void early_free(struct engine_qp *qp);
+
 /* responder-fetch.c */
 void responder_execute_read(struct engine_qp *qp, struct engine_packet *pkt);
 void responder_execute_atomic(struct engine_qp *qp, struct engine_packet *pkt);
@@ -839,13 +852,14 @@ static inline void packet_sign(struct engine_packet *pkt, const struct engine_qp
 	pkt->service = (uint8_t)qp->attr.type;
 }
 
-static inline void qp_send(struct engine_qp *qp, struct engine_packet *pkt)
+/* As engine_ops.send. */
+static inline int qp_send(struct engine_qp *qp, struct engine_packet *pkt)
 {
 	packet_sign(pkt, qp);
 	if (unlikely(qp->is_dc))
 		pkt->dc = (struct packet_dc){qp->dc.key, qp->dc.connection, qp->dc.first_psn};
 	pkt->dest_qpn = qp->path.dest_qpn;
-	qp->engine->ops.send(qp->engine->owner, qp->route, pkt);
+	return qp->engine->ops.send(qp->engine->owner, qp->route, pkt);
 }
 
 #endif

@@ -167,6 +167,7 @@ struct engine_qp *qp_free(struct engine_qp *qp)
 {
 	if (!qp)
 		return NULL;
+	early_free(qp);
 	free(qp->streams.errored);
 	free(qp->req.sent);
 	free(qp->req.shadow);
@@ -501,7 +502,7 @@ int engine_qp_query(struct engine *engine, uint32_t qpn, struct engine_qp_info *
 		.dest_qpn = qp->path.dest_qpn,
 		.first_error = qp->first_error,
 		.pending = qp->req.tail - qp->req.head + copy_is_pending(&qp->req.copy) +
-			   copy_is_pending(&qp->resp.copy) + qp->resp.atomic_pending,
+			   copy_is_pending(&qp->resp.copy) + qp->resp.atomic_pending + early_is_pending(&qp->resp),
 		.counters = *qp->counters,
 	};
 	dc_add_counters(qp, &ret_info->counters);

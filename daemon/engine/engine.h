@@ -74,6 +74,11 @@ struct engine_mem_ops {
 	/* Atomic against every other agent on this memory; the old value goes to *ret_old. */
 	int (*atomic)(struct engine_mem *mem, uint64_t offset, const struct engine_atomic *what,
 		      uint64_t *ret_old, struct engine_memop *op);
+	/*
+	 * Writes to memories of the same order, which is not NULL, take effect in the order of the calls, also while earlier ones are pending.
+	 * May be NULL.
+	 */
+	const void *(*order)(struct engine_mem *mem);
 	/* Called when the last reference is dropped, on whichever owner thread dropped it. */
 	void (*free)(struct engine_mem *mem);
 };
@@ -168,7 +173,8 @@ struct engine_ops {
 	void (*route_put)(void *owner, void *route);
 	/*
 	 * Takes the packet in every case. 0, or -EHOSTUNREACH when the other side is gone (the packet is
-	 * freed; the requester's retry timer decides). Delivery is engine_input() on the other engine.
+	 * freed; the requester's retry timer decides). -EOPNOTSUPP when payload from such memory never gets there: the
+	 * packet is freed, and the request ends in an error. Delivery is engine_input() on the other engine.
 	 */
 	int (*send)(void *owner, void *route, struct engine_packet *pkt);
 	void (*event)(void *owner, const struct engine_event *ev);

@@ -187,7 +187,7 @@ int qp_restore_route(struct engine_qp *qp)
 bool qp_has_pending_ops(const struct engine_qp *qp)
 {
 	return copy_is_pending(&qp->req.copy) || copy_is_pending(&qp->resp.copy) ||
-	       qp->resp.atomic_pending;
+	       qp->resp.atomic_pending || early_is_pending(&qp->resp);
 }
 
 /* Packets that nothing pending reads or writes any more. */
@@ -203,6 +203,7 @@ static void drop_current(struct engine_qp *qp)
 		copy_end(&qp->resp.copy);
 		qp->resp.pkt = packet_put(engine, qp->resp.pkt);
 	}
+	early_drop(qp);
 }
 
 /* Everything on its way is dropped; what memory operations still use is kept until qp_settle(). */

@@ -268,7 +268,8 @@ static int open_write(struct engine_qp *qp, const struct engine_packet *pkt)
 	return 0;
 }
 
-static int add_write_target(struct engine_qp *qp, const struct engine_packet *pkt)
+/* 1: the write goes on by itself. */
+static int add_write_target(struct engine_qp *qp, struct engine_packet *pkt)
 {
 	struct responder *resp = &qp->resp;
 	struct mr_want want = {
@@ -286,6 +287,8 @@ static int add_write_target(struct engine_qp *qp, const struct engine_packet *pk
 		return 0;
 	if (mr_resolve(qp->engine, &resp->mr, &want, &span) < 0)
 		return -EACCES;
+	if (unlikely(span.mem->ops->order) && early_start(qp, pkt, &span))
+		return 1;
 	copy_add_dst(&resp->copy, &span);
 	return 0;
 }
@@ -310,13 +313,18 @@ static void execute_write(struct engine_qp *qp, struct engine_packet *pkt)
 	if ((pkt->flags & PACKET_IMM) && !responder_take_recv(qp, pkt))
 		return;
 	r = pkt->flags & PACKET_FIRST ? open_write(qp, pkt) : 0;
-	if (r < 0)
+	if (r < 0) {
 		responder_refuse(qp, pkt, r);
-	else if (!length_is_right(resp, pkt))
+		return;
+	}
+	if (!length_is_right(resp, pkt)) {
 		responder_fail(qp, pkt, NAK_INVALID_REQUEST);
-	else if (add_write_target(qp, pkt) < 0)
+		return;
+	}
+	r = add_write_target(qp, pkt);
+	if (r < 0)
 		responder_fail(qp, pkt, NAK_REMOTE_ACCESS);
-	else
+	else if (r == 0)
 		move_payload(qp, pkt);
 }
 

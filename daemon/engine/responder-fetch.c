@@ -89,6 +89,20 @@ static void fill_response(struct engine_packet *pkt, const struct mem_span *span
 		packet_add_seg(pkt, span);
 }
 
+/* The memory cannot be sent to this peer. Without a packet for the refusal the peer asks again. */
+static void read_cannot_be_sent(struct engine_qp *qp, uint32_t psn)
+{
+	struct responder *resp = &qp->resp;
+	struct engine_packet *pkt = resp->pkt ? resp->pkt : tenant_packet(qp, PACKET_USE_RESPONSE);
+
+	if (!pkt)
+		return;
+	resp->pkt = NULL;
+	resp->reading = false;
+	pkt->psn = psn;
+	responder_fail_with(qp, pkt, NAK_REMOTE_OP, SHMD_SYNDROME_LOCAL_PROT_ERR);
+}
+
 /* One response. False when there is no packet for it now. */
 static bool step_read(struct engine_qp *qp)
 {
@@ -107,6 +121,7 @@ static bool step_read(struct engine_qp *qp)
 	};
 	struct engine_packet *pkt = request;
 	struct mem_span span = {NULL, 0, 0};
+	uint32_t psn;
 
 	if (want.bytes && mr_resolve(qp->engine, &resp->mr, &want, &span) < 0) {
 		read_refused(qp);
@@ -120,14 +135,17 @@ static bool step_read(struct engine_qp *qp)
 	pkt->flags = last ? PACKET_LAST : 0;
 	pkt->psn = resp->read_psn;
 	fill_response(pkt, &span);
+	psn = resp->read_psn;
 	resp->read_psn = psn_add(resp->read_psn, 1);
 	resp->read_done_bytes += span.bytes;
 	if (last) {
 		resp->pkt = NULL;
 		resp->reading = false;
 	}
-	qp_send(qp, pkt);
-	fault_point(qp->engine, ENGINE_STEP_REPLY);
+	if (unlikely(qp_send(qp, pkt) == -EOPNOTSUPP))
+		read_cannot_be_sent(qp, psn);
+	else
+		fault_point(qp->engine, ENGINE_STEP_REPLY);
 	return true;
 }
 

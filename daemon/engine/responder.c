@@ -3,7 +3,7 @@
  * The responder: executes the peer's requests in PSN order, one at a time.
  *
  * A request's memory effects start only when those of the one before have ended, so order holds over memory that
- * answers late. Replies travel in the packet of the request they answer; only the responses of a long READ need
+ * answers late; where that memory keeps the order itself, writes are early (responder-early.c). Replies travel in the packet of the request they answer; only the responses of a long READ need
  * packets of their own. Acknowledgements that are due are sent once, when there is nothing more to execute.
  *
  * Duplicates: WRITE and SEND are acknowledged and not executed, READ is executed again, an atomic is answered from
@@ -43,7 +43,7 @@ void responder_flush_ack(struct engine_qp *qp)
 		return;
 	resp->ack_due = false;
 	resp->spent = NULL;
-	reply(qp, pkt, PACKET_ACK, psn_add(resp->expected_psn, PSN_MASK));
+	reply(qp, pkt, PACKET_ACK, psn_add(early_oldest_psn(resp), PSN_MASK));
 }
 
 void responder_owe_ack(struct engine_qp *qp, struct engine_packet *pkt)
@@ -207,11 +207,53 @@ static bool resume(struct engine_qp *qp)
 							    : responder_resume_data(qp);
 }
 
+/* ---- early writes --------------------------------------------------------------------------------------------------------- */
+
+/* Must it wait until they have ended? */
+static bool is_held_back(struct engine_qp *qp, const struct engine_packet *pkt)
+{
+	struct mem_span span;
+
+	if (likely(!early_is_open(&qp->resp)))
+		return false;
+	return !early_may_follow(qp, pkt) ||
+	       responder_resolve_remote(qp, pkt, ENGINE_ACCESS_REMOTE_WRITE, pkt->length_bytes, &span) < 0 ||
+	       !early_keeps_order(&qp->resp, span.mem);
+}
+
+static void early_done(struct engine_qp *qp, struct engine_packet *pkt)
+{
+	fault_point(qp->engine, ENGINE_STEP_PAYLOAD);
+	qp->engine->moved_bytes += pkt->payload_bytes;
+	ledger_note_resp(qp);
+	fault_point(qp->engine, ENGINE_STEP_EXECUTED);
+	if (pkt->flags & PACKET_ACK_REQ)
+		responder_owe_ack(qp, pkt);
+	else
+		packet_put(qp->engine, pkt);
+}
+
+/* Ends those at the front that are done. Returns how many. */
+static unsigned int end_early(struct engine_qp *qp)
+{
+	struct engine_packet *pkt;
+	unsigned int n = 0;
+	int status = 0;
+
+	for (; status == 0 && (pkt = early_take(&qp->resp, &status)); n++) {
+		if (likely(status == 0))
+			early_done(qp, pkt);
+		else
+			responder_fail_with(qp, pkt, NAK_REMOTE_OP, SHMD_SYNDROME_LOCAL_PROT_ERR);
+	}
+	return n;
+}
+
 /* Up to `budget` requests and READ responses. */
 unsigned int responder_run(struct engine_qp *qp, unsigned int budget)
 {
 	struct responder *resp = &qp->resp;
-	unsigned int done = 0;
+	unsigned int done = end_early(qp);
 
 	while (done < budget && (qp_can_receive(qp) || qp_answers_again(qp))) {
 		struct engine_packet *pkt;
@@ -223,6 +265,8 @@ unsigned int responder_run(struct engine_qp *qp, unsigned int budget)
 			if (list_empty(&resp->rx))
 				break;
 			pkt = list_first_entry(&resp->rx, struct engine_packet, link);
+			if (is_held_back(qp, pkt))
+				break;
 			list_del(&pkt->link);
 			execute(qp, pkt);
 		}

@@ -588,7 +588,11 @@ static int send_packet(struct engine_qp *qp, struct sent *sent)
 	flags = pkt->flags;
 	if (!qp->timer_armed)
 		timer_arm(qp, requester_retry_nsec(qp));
-	qp_send(qp, pkt);
+	r = qp_send(qp, pkt);
+	if (unlikely(r == -EOPNOTSUPP)) {
+		requester_fail(qp, sent, SHMD_SYNDROME_LOCAL_QP_OP_ERR);
+		return r;
+	}
 	fault_point(qp->engine, ENGINE_STEP_SEND);
 	requester_step(qp, sent, flags);
 	return 0;

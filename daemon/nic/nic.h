@@ -530,8 +530,8 @@ struct nic_ops {
 
 	/*
 	 * Memory of kind agent is reached by this ring from now on: kernels/abi/agent-ring.h. wake_fd is an eventfd that wakes the agent.
-	 * Both are borrowed. Once per context, which cannot outlive the process any more. -EOPNOTSUPP the NIC takes no such memory;
-	 * -EEXIST there is one; -EINVAL it is not what the layout says; -EBADF, -EPERM as for regions.
+	 * Both are borrowed. The context cannot outlive the process any more. A former ring ends; -EEXIST as long as a region needs it.
+	 * -EOPNOTSUPP the NIC takes no such memory; -EINVAL it is not what the layout says; -EBADF, -EPERM as for regions.
 	 */
 	int (*agent_attach)(struct nic_ctx *ctx, int ring_fd, int wake_fd);
 

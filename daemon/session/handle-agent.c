@@ -2,8 +2,8 @@
 /*
  * Memory agents: a client hands the ring that its agent serves to a NIC, and gets the eventfd by which the NIC wakes the agent.
  *
- * Refused: a second ring on a NIC of the session, a NIC that takes no agent memory, a ring that could shrink. The NIC judges what the
- * ring says. The next daemon could not know which requests the agent still carries out, so a session with a ring is not kept.
+ * Refused: a NIC that takes no agent memory, a ring that could shrink. The NIC judges what the ring says. A second ring takes the place of
+ * the first as long as no region needs that one: a client that got no answer asks again with a new ring. The next daemon could not know which requests the agent still carries out, so a session with a ring is not kept.
  * Control thread, but run_attach().
  */
 #include "daemon/session/dispatch.h"
@@ -20,6 +20,7 @@
 struct attach {
 	struct session_nic *nic;
 	int ring_fd; /* the request's */
+	struct quota_charge charge; /* of the ring */
 	int r;
 };
 
@@ -30,7 +31,7 @@ static void run_attach(struct request *req)
 	struct nic_ctx *ctx = op->nic->ctx;
 	int index;
 
-	/* In the answer first: an attach cannot be undone. */
+	/* In the answer first: an attach cannot be undone. -EEXIST: a region needs the former ring. */
 	index = wake_fd < 0 ? -errno : request_add_fd(req, wake_fd);
 	op->r = index < 0 ? index : ctx->nic->ops->agent_attach(ctx, op->ring_fd, wake_fd);
 	if (op->r == 0)
@@ -43,20 +44,22 @@ static int finish_attach(struct request *req)
 	struct session_nic *nic = op->nic;
 
 	if (op->r < 0) {
-		quota_charge_deinit(&nic->agent_charge);
+		quota_charge_deinit(&op->charge);
 		return op->r;
 	}
+	quota_charge_deinit(&nic->agent_charge);
+	nic->agent_charge = op->charge;
 	nic->has_agent = true;
 	session_note(req->session, LOG_DEBUG, NOTE_NIC, "a memory agent serves %s", nic->rnic->info.name);
 	session_save(req->session, SAVE_NIC, nic, -1);
 	return 0;
 }
 
-static int charge(struct request *req, struct session_nic *nic, uint64_t bytes)
+static int charge(struct request *req, uint64_t bytes, struct quota_charge *ret_charge)
 {
 	const struct quota_amount amount = {.n = {[QUOTA_FDS] = ATTACH_FDS, [QUOTA_BYTES] = bytes, [QUOTA_MAPS] = 1}};
 
-	return request_charge(req, &amount, &nic->agent_charge);
+	return request_charge(req, &amount, ret_charge);
 }
 
 int request_check_agent(struct request *req, const struct session_nic *nic)
@@ -74,8 +77,6 @@ static int check_ring(struct request *req, const struct session_nic *nic, int fd
 
 	if (r != 0)
 		return r;
-	if (nic->has_agent)
-		return request_fail(req, SHMD_STATUS_EXISTS, "a memory agent of this session serves %s already", nic->rnic->info.name);
 	r = nic_memfd_check(fd, ret_bytes);
 	return r == -EPERM ? request_fail(req, SHMD_STATUS_MEM_SEALS, "the ring is not sealed against shrinking") : r;
 }
@@ -84,6 +85,7 @@ int handle_agent_attach(struct request *req)
 {
 	const struct msg_agent_attach_req *ask = &req->msg->agent_attach_req;
 	struct session_nic *nic = request_nic(req, ask->nic);
+	struct quota_charge ring_charge = {0};
 	struct attach *op;
 	uint64_t bytes;
 	int fd, r;
@@ -93,14 +95,15 @@ int handle_agent_attach(struct request *req)
 	fd = fdlist_get(req->fds, ask->ring_fd);
 	r = check_ring(req, nic, fd, &bytes);
 	if (r == 0)
-		r = charge(req, nic, bytes);
+		r = charge(req, bytes, &ring_charge);
 	if (r != 0)
 		return r;
 	op = request_op(req, sizeof(*op));
 	if (!op) {
-		quota_charge_deinit(&nic->agent_charge);
+		quota_charge_deinit(&ring_charge);
 		return -ENOMEM;
 	}
+	op->charge = ring_charge;
 	op->nic = nic;
 	op->ring_fd = fd;
 	req->rep->kind = MSG_AGENT_ATTACH_REP;

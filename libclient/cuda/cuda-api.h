@@ -39,6 +39,21 @@ enum {
 #define CUDA_CAPTURE_RELAXED 2 /* CU_STREAM_CAPTURE_MODE_RELAXED */
 #define CUDA_RANGE_DMABUF 1 /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
 
+/* ---- memory operations of streams */
+
+#define CUDA_MEMOP_WRITE4 2 /* CU_STREAM_MEM_OP_WRITE_VALUE_32 */
+#define CUDA_MEMOP_WRITE8 5 /* CU_STREAM_MEM_OP_WRITE_VALUE_64 */
+#define CUDA_MAX_MEMOPS 255u /* of one call */
+
+/* CUstreamBatchMemOpParams of a write. CUDA fences before each. */
+struct cuda_memop {
+	int kind;
+	uint64_t addr, value;
+	unsigned int flags;
+	uint64_t reserved[2];
+};
+_Static_assert(sizeof(struct cuda_memop) == 48, "as CUDA has it");
+
 /* ---- memory apart from addresses ("virtual memory management") */
 
 #define CUDA_PLACE_GPU 1 /* CU_MEM_LOCATION_TYPE_DEVICE */
@@ -106,6 +121,8 @@ _Static_assert(sizeof(struct cuda_access) == 12, "as CUDA has it");
 	  (cuda_stream stream, cuda_address addr, uint32_t value, unsigned int flags))                        \
 	X(stream_write8, "cuStreamWriteValue64_v2",                                                           \
 	  (cuda_stream stream, cuda_address addr, uint64_t value, unsigned int flags))                        \
+	X(stream_batch, "cuStreamBatchMemOp_v2",                                                              \
+	  (cuda_stream stream, unsigned int n, struct cuda_memop *memops, unsigned int flags))                      \
 	X(module_load, "cuModuleLoadData", (cuda_module * module, const void *image))                         \
 	X(module_unload, "cuModuleUnload", (cuda_module module))                                              \
 	X(module_function, "cuModuleGetFunction", (cuda_function * function, cuda_module module, const char *name)) \

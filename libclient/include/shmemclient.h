@@ -106,7 +106,7 @@ SHMD_EXPORT int shmd_client_open(const struct shmd_client_attr *attr, struct shm
  * afterwards, except the addresses of adopted memory, which stay mapped. The daemon finishes its part shortly after
  * the call returns. In a forked child it frees the child's copy only. NULL is allowed. Always succeeds.
  *
- * Blocks	no
+ * Blocks	no; with a memory agent until it has carried out what it has begun, at most the client's time limit: then it frees the rest later
  */
 SHMD_EXPORT void shmd_client_close(struct shmd_client *client);
 /* Number of the session, as shmemctl shows it; 0 for NULL. Never blocks. */

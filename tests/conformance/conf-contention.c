@@ -65,7 +65,7 @@ static void cpu_and_nic_add(struct conf *c, size_t msec)
 	pthread_t thread;
 	uint64_t n = 0;
 
-	conf_need(c, CONF_F_ATOMIC);
+	conf_need(c, CONF_F_ATOMIC | CONF_F_CPU_ATOMIC);
 	atomic_store(adder.word, 0);
 	ASSERT_OK(pthread_create(&thread, NULL, add_by_cpu, &adder));
 	conf_fetch_add(&w, c->a, 4096, REM, 1);

@@ -148,8 +148,6 @@ TEST(conf_read_in_both_directions_at_once)
 static void read_from_iova(struct conf *c, size_t iova)
 {
 	struct shmd_mr_attr attr = {
-		.kind = SHMD_MEM_MEMFD,
-		.fd = shmd_mem_fd(c->tgt.mem.mem),
 		.offset = 4096,
 		.length_bytes = 5000,
 		.iova = iova,
@@ -158,7 +156,8 @@ static void read_from_iova(struct conf *c, size_t iova)
 	struct shmd_mr *mr;
 	struct conf_wqe w;
 
-	ASSERT_OK(shmd_mr_reg(c->tgt.nic, &attr, &mr));
+	conf_need(c, iova ? 0 : CONF_F_ZERO_BASED);
+	mr = conf_mr_of_part(&c->tgt, &c->tgt.mem, &attr);
 	conf_wqe_init(&w, SHMD_OPCODE_RDMA_READ);
 	conf_wqe_raddr(&w, attr.iova, shmd_mr_rkey_be(mr));
 	conf_wqe_data(&w, (uintptr_t)c->ini.mem.addr + LOC, 5000, c->ini.mem.lkey_be);

@@ -183,8 +183,6 @@ TEST(conf_write_from_memory_registered_without_any_access)
 static void write_to_iova(struct conf *c, size_t arg)
 {
 	struct shmd_mr_attr attr = {
-		.kind = SHMD_MEM_MEMFD,
-		.fd = shmd_mem_fd(c->tgt.mem.mem),
 		.offset = 8192,
 		.length_bytes = 8192,
 		.iova = arg,
@@ -193,7 +191,8 @@ static void write_to_iova(struct conf *c, size_t arg)
 	struct shmd_mr *mr;
 	struct conf_wqe w;
 
-	ASSERT_OK(shmd_mr_reg(c->tgt.nic, &attr, &mr));
+	conf_need(c, arg ? 0 : CONF_F_ZERO_BASED);
+	mr = conf_mr_of_part(&c->tgt, &c->tgt.mem, &attr);
 	conf_wqe_init(&w, SHMD_OPCODE_RDMA_WRITE);
 	conf_wqe_raddr(&w, attr.iova + 100, shmd_mr_rkey_be(mr));
 	conf_wqe_data(&w, (uintptr_t)c->ini.mem.addr + LOC, 5000, c->ini.mem.lkey_be);

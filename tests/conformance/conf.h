@@ -42,10 +42,13 @@ extern uint64_t conf_wait_nsec; /* CONF_WAIT_NSEC unless a test asks for more */
 #define CONF_F_PORT 0x100u /* an administrator can take the port down and up */
 #define CONF_F_TELLS_ERROR 0x200u /* the word beside a QP's dbrec says why it is in ERR */
 #define CONF_F_COUNTS 0x400u /* executed work requests and bytes are counted */
-#define CONF_F_END 0x800u
+#define CONF_F_CPU_ATOMIC 0x800u /* atomics are exact against a CPU's on the same word */
+#define CONF_F_ZERO_BASED 0x1000u /* regions may begin at address 0 */
+#define CONF_F_END 0x2000u
 
 struct conf_backend {
 	const char *name; /* as in shmd_nic_info.backend */
+	bool is_gpu; /* with memory of a GPU, behind the memory agent */
 	uint32_t features; /* CONF_F_* */
 	uint64_t max_message_bytes;
 	unsigned int max_sges; /* data segments of one send WQE */
@@ -53,7 +56,7 @@ struct conf_backend {
 	uint8_t no_rq_syndrome; /* of a send to a QP without receive queue */
 };
 
-extern const struct conf_backend conf_backend_soft, conf_backend_mlx5;
+extern const struct conf_backend conf_backend_soft, conf_backend_soft_gpu, conf_backend_mlx5;
 
 /* Ends the test as skipped when the backend under test lacks one of the features. */
 struct conf;
@@ -66,7 +69,8 @@ void conf_need_inline(const struct conf *c, unsigned int bytes);
 
 /* One registered range of a side. `want` is what it must contain; conf_check() compares all of it. */
 struct conf_mem {
-	struct shmd_mem *mem;
+	struct shmd_mem *mem; /* NULL: GPU memory */
+	struct shmd_gpu *gpu; /* or NULL */
 	struct shmd_mr *mr;
 	uint8_t *addr;
 	uint8_t *want; /* owned */
@@ -163,6 +167,8 @@ struct shmd_qp_info conf_query(struct conf_qp *qp);
 
 void conf_mem_open(struct conf_side *side, struct conf_mem *mem, size_t bytes, uint32_t access);
 void conf_mem_close(struct conf_mem *mem);
+/* A second region, of a part of it that begins at `offset`, with addresses of its own. */
+struct shmd_mr *conf_mr_of_part(struct conf_side *side, const struct conf_mem *mem, const struct shmd_mr_attr *part);
 /* Position-dependent bytes: no two seeds or offsets look alike. */
 void conf_pattern(void *buf, size_t bytes, uint64_t seed);
 uint64_t conf_random(uint64_t *state);

@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct conf_backend *const backends[] = {&conf_backend_soft, &conf_backend_mlx5};
+static const struct conf_backend *const backends[] = {&conf_backend_soft, &conf_backend_soft_gpu, &conf_backend_mlx5};
 
 const struct conf_backend *conf_backend_find(const char *name)
 {
 	for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++)
-		if (strcmp(backends[i]->name, name) == 0)
+		if (strcmp(backends[i]->name, name) == 0 && backends[i]->is_gpu == conf_memory_is_gpu())
 			return backends[i];
 	test_fail(TEST_WHERE, "no descriptor in tests/conformance/backends for \"%s\"", name);
 }
@@ -38,6 +38,8 @@ void conf_need(const struct conf *c, uint32_t features)
 		"an administrator's hand on its port",
 		"the word beside a QP's dbrec",
 		"counters of work requests",
+		"atomics that are exact against a CPU's",
+		"regions that begin at address 0",
 	};
 
 	_Static_assert(1u << (sizeof(names) / sizeof(names[0])) == CONF_F_END, "a name for each feature");

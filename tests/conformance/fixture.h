@@ -8,6 +8,8 @@
 /* Ends the test when the backend has no descriptor. */
 const struct conf_backend *conf_backend_find(const char *name);
 
+/* SHMEMD_TEST_MEMORY=gpu */
+bool conf_memory_is_gpu(void);
 /* Starts a private daemon unless there is one already or SHMEMD_SOCKET names another. */
 void conf_daemon_start(void);
 /* Socket of the daemon under test; NULL: the library's own default. */

@@ -51,6 +51,7 @@ static char fail_symbol[64];
 static int fail_result, n_fails, n_good;
 static int n_polls_before; /* 0: nothing is put off */
 static int lacks_values;
+static int hangs, n_hanging;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -91,6 +92,24 @@ void fake_cuda_put_off(int n_polls)
 void fake_cuda_lack_values(int lacks)
 {
 	__atomic_store_n(&lacks_values, lacks, __ATOMIC_RELEASE);
+}
+
+void fake_cuda_hang(int does)
+{
+	__atomic_store_n(&hangs, does, __ATOMIC_RELEASE);
+}
+
+int fake_cuda_hanging(void)
+{
+	return __atomic_load_n(&n_hanging, __ATOMIC_ACQUIRE);
+}
+
+static void hang(void)
+{
+	__atomic_fetch_add(&n_hanging, 1, __ATOMIC_ACQ_REL);
+	while (__atomic_load_n(&hangs, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	__atomic_fetch_sub(&n_hanging, 1, __ATOMIC_ACQ_REL);
 }
 
 int fake_cuda_failed(void)
@@ -531,6 +550,7 @@ int cuMemcpyHtoDAsync_v2(uint64_t dst, const void *src, size_t bytes, void *stre
 EXPORT int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t bytes, void *stream);
 int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t bytes, void *stream)
 {
+	hang();
 	ENTER(1);
 	if (check_stream(stream))
 		return INVALID_CONTEXT;
@@ -540,30 +560,41 @@ int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t bytes, void *stream)
 	return OK;
 }
 
-static int write_value(struct stream *stream, uint64_t addr, uint64_t value, size_t bytes, unsigned int flags)
+/* As the driver has it: 48 bytes for each operation. */
+struct memop {
+	int kind, flags_of_barrier;
+	uint64_t addr, value;
+	unsigned int flags;
+	uint64_t unused[2];
+};
+
+static int check_memop(const struct memop *op)
 {
+	size_t bytes = op->kind == 2 ? 4 : 8;
+
+	if ((op->kind != 2 && op->kind != 5) || op->flags || op->addr % bytes)
+		return INVALID_VALUE;
+	return is_on_gpu((void *)(uintptr_t)op->addr, bytes) ? OK : INVALID_VALUE;
+}
+
+/* All of them or, if it refuses one, none. */
+EXPORT int cuStreamBatchMemOp_v2(void *stream, unsigned int n, const struct memop *ops, unsigned int flags);
+int cuStreamBatchMemOp_v2(void *stream, unsigned int n, const struct memop *ops, unsigned int flags)
+{
+	ENTER(1);
 	if (__atomic_load_n(&lacks_values, __ATOMIC_ACQUIRE))
 		return NOT_SUPPORTED;
 	if (check_stream(stream))
 		return INVALID_CONTEXT;
-	if (flags || addr % bytes || !is_on_gpu((void *)(uintptr_t)addr, bytes))
+	if (n < 1 || n > 255 || flags)
 		return INVALID_VALUE;
-	stream_put(stream, &(struct work){.to = (char *)(uintptr_t)addr, .bytes = bytes, .value = value});
+	for (unsigned int i = 0; i < n; i++)
+		if (check_memop(&ops[i]))
+			return INVALID_VALUE;
+	fake_cuda_counted.batches++;
+	for (unsigned int i = 0; i < n; i++)
+		stream_put(stream, &(struct work){.to = (char *)(uintptr_t)ops[i].addr, .bytes = ops[i].kind == 2 ? 4 : 8, .value = ops[i].value});
 	return OK;
-}
-
-EXPORT int cuStreamWriteValue32_v2(void *stream, uint64_t addr, uint32_t value, unsigned int flags);
-int cuStreamWriteValue32_v2(void *stream, uint64_t addr, uint32_t value, unsigned int flags)
-{
-	ENTER(1);
-	return write_value(stream, addr, value, 4, flags);
-}
-
-EXPORT int cuStreamWriteValue64_v2(void *stream, uint64_t addr, uint64_t value, unsigned int flags);
-int cuStreamWriteValue64_v2(void *stream, uint64_t addr, uint64_t value, unsigned int flags)
-{
-	ENTER(1);
-	return write_value(stream, addr, value, 8, flags);
 }
 
 EXPORT int cuMemsetD8Async(uint64_t dst, unsigned char value, size_t bytes, void *stream);

@@ -16,6 +16,7 @@ struct fake_cuda_counts {
 	int put_off; /* copies and stores that streams have not carried out (fake_cuda_put_off()) */
 	int memories, reserved, mapped; /* handles of memory, ranges of addresses, mappings in them */
 	int modules, launches; /* modules that are loaded; kernels launched so far */
+	int batches; /* calls of memory operations of streams that were carried out */
 	int in_children; /* calls in a process forked from the one that initialised CUDA: a driver does not work there */
 	int pushed; /* contexts on this thread's stack */
 };
@@ -30,6 +31,9 @@ __attribute__((visibility("default"))) void fake_cuda_fail_after(const char *sym
 __attribute__((visibility("default"))) int fake_cuda_failed(void);
 /* Copies and memory operations of streams are done once the stream was polled that often. 0, as at the start: at once. */
 __attribute__((visibility("default"))) void fake_cuda_put_off(int n_polls);
+/* Copies from a GPU do not return until 0 is set, as with a driver that waits for its own lock; the number of those that wait. */
+__attribute__((visibility("default"))) void fake_cuda_hang(int hangs);
+__attribute__((visibility("default"))) int fake_cuda_hanging(void);
 /* The driver has no memory operations of streams. */
 __attribute__((visibility("default"))) void fake_cuda_lack_values(int lacks);
 __attribute__((visibility("default"))) struct fake_cuda_counts fake_cuda_counts(void);

@@ -73,6 +73,8 @@ static void complete(struct ring_agent *agent, uint32_t i)
 	struct shmd_agent_completion *done =
 		(struct shmd_agent_completion *)(void *)(agent->map + SHMD_AGENT_COMPLETIONS_OFFSET) + agent->n_done % SHMD_AGENT_ENTRIES;
 
+	if (agent->mood == RING_AGENT_SLOW)
+		usleep(RING_AGENT_SLOW_MSEC * 1000);
 	done->id = request->id ^ (agent->mood == RING_AGENT_STRANGE_ID ? 0x80000000u : 0);
 	done->status = agent->mood == RING_AGENT_FAILS ? -EFAULT : 0;
 	if (done->status == 0)

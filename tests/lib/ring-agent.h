@@ -9,9 +9,12 @@
 #include <shmd/abi/agent-ring.h>
 #include <shmd/abi/doorbell.h>
 
+#define RING_AGENT_SLOW_MSEC 50u
+
 enum ring_agent_mood {
 	RING_AGENT_FAIR,
 	RING_AGENT_REVERSE, /* each batch that it finds, from the last request to the first */
+	RING_AGENT_SLOW, /* RING_AGENT_SLOW_MSEC for each request */
 	RING_AGENT_STILL, /* takes nothing, until it ends */
 	RING_AGENT_STRANGE_ID, /* completes what nobody asked for */
 	RING_AGENT_STRANGE_COUNT, /* completes more than was asked for */

@@ -28,6 +28,7 @@
 
 #define START_LOOK_NSEC 1000000u /* an agent that starts wakes nobody */
 #define DRAIN_NAP_NSEC 100000u
+#define SWEEP_NSEC 1000000u
 #define TURN_COMPLETIONS 256u
 
 struct soft_agent {
@@ -45,6 +46,7 @@ struct soft_agent {
 	struct list link; /* home->agents */
 	struct list waiting, under_way; /* items, oldest first */
 	bool has_new; /* items that were not tried yet */
+	uint64_t swept_nsec; /* forsaken ones were looked for */
 	struct agent_ring ring;
 };
 
@@ -57,7 +59,7 @@ struct agent_mem {
 struct item {
 	struct list link;
 	struct agent_mem *mem; /* owned reference */
-	struct soft_exec *waiter;
+	struct soft_exec *waiter; /* stays until it has the item back */
 	struct engine_memop *op;
 	struct agent_request request; /* of the part that is next, or under way */
 	uint64_t left; /* bytes behind it */
@@ -163,6 +165,12 @@ static int mem_atomic(struct engine_mem *mem, uint64_t offset, const struct engi
 	return ask(mem, &request, what->bytes, op);
 }
 
+/* Items go first in, first out to the ring, which its agent serves in order. One of several requests comes alone from its QP. */
+static const void *mem_order(struct engine_mem *base)
+{
+	return container_of(base, struct agent_mem, base)->agent;
+}
+
 static void mem_free(struct engine_mem *base)
 {
 	struct agent_mem *mem = container_of(base, struct agent_mem, base);
@@ -175,6 +183,7 @@ static const struct engine_mem_ops agent_mem_ops = {
 	.read = mem_read,
 	.write = mem_write,
 	.atomic = mem_atomic,
+	.order = mem_order,
 	.free = mem_free,
 };
 
@@ -320,22 +329,37 @@ static void complete(struct soft_agent *agent, const struct agent_done *done)
 		finish(agent, item, done->status);
 }
 
-static bool is_late(const struct list *items)
+/* Ends the items of executors that end, as far as the agent has not begun them. */
+static unsigned int sweep(struct soft_agent *agent, uint64_t now_nsec)
 {
-	return !list_empty(items) &&
-	       nsec_now() - list_first_entry(items, struct item, link)->since_nsec >= SOFT_AGENT_LIMIT_NSEC;
+	struct item *item, *next;
+	unsigned int n = 0;
+
+	if (now_nsec - agent->swept_nsec < SWEEP_NSEC)
+		return 0;
+	agent->swept_nsec = now_nsec;
+	list_for_each_entry_safe(item, next, &agent->waiting, link) {
+		if (!__atomic_load_n(&item->waiter->is_draining, __ATOMIC_ACQUIRE))
+			continue;
+		finish(agent, item, -ECANCELED);
+		n++;
+	}
+	return n;
 }
 
 /* Items behind others wait for room, and these others have a limit of their own. */
-static bool has_late(const struct soft_agent *agent)
+static bool has_late(const struct soft_agent *agent, uint64_t now_nsec)
 {
-	return is_late(list_empty(&agent->under_way) ? &agent->waiting : &agent->under_way);
+	const struct list *items = list_empty(&agent->under_way) ? &agent->waiting : &agent->under_way;
+
+	return !list_empty(items) && now_nsec - list_first_entry(items, struct item, link)->since_nsec >= SOFT_AGENT_LIMIT_NSEC;
 }
 
 static unsigned int agent_run(struct soft_agent *agent)
 {
 	struct agent_done done;
 	unsigned int n = 0;
+	uint64_t now_nsec;
 	bool has_ended;
 	int r = 0;
 
@@ -351,7 +375,9 @@ static unsigned int agent_run(struct soft_agent *agent)
 	if (has_ended && n < TURN_COMPLETIONS)
 		return n + die(agent, -EIO);
 	n += post_waiting(agent);
-	return has_late(agent) ? n + die(agent, -ETIMEDOUT) : n;
+	now_nsec = nsec_now();
+	n += sweep(agent, now_nsec);
+	return has_late(agent, now_nsec) ? n + die(agent, -ETIMEDOUT) : n;
 }
 
 /* Operations that agents of other executors have ended. */
@@ -436,6 +462,7 @@ void soft_agents_drain(struct soft_exec *exec)
 {
 	const struct timespec nap = {.tv_nsec = DRAIN_NAP_NSEC};
 
+	__atomic_store_n(&exec->is_draining, true, __ATOMIC_RELEASE);
 	for (take_back(exec); exec->n_agent_items > 0; take_back(exec))
 		nanosleep(&nap, NULL);
 }
@@ -444,12 +471,23 @@ void soft_agents_drain(struct soft_exec *exec)
 
 struct attach_call {
 	struct soft_call call;
-	struct soft_agent *agent;
+	struct soft_agent *agent, *former; /* or NULL */
 };
 
-static bool run_attach(struct soft_exec *exec, struct soft_call *call)
+static void end(struct soft_agent *agent)
 {
-	list_add_tail(&exec->agents, &container_of(call, struct attach_call, call)->agent->link);
+	if (!agent)
+		return;
+	die(agent, -EIO);
+	list_del(&agent->link);
+}
+
+static bool run_attach(struct soft_exec *exec, struct soft_call *base)
+{
+	struct attach_call *call = container_of(base, struct attach_call, call);
+
+	end(call->former);
+	list_add_tail(&exec->agents, &call->agent->link);
 	return true;
 }
 
@@ -487,26 +525,30 @@ static int agent_new(struct soft_exec *home, int ring_fd, int wake_fd, struct so
 	return r;
 }
 
+/* Without regions it has no operations either. */
+static bool is_needed(const struct soft_agent *agent)
+{
+	return agent && __atomic_load_n(&agent->refs, __ATOMIC_ACQUIRE) > 1;
+}
+
 int soft_agent_attach(struct nic_ctx *base, int ring_fd, int wake_fd)
 {
-	struct attach_call call = {.call.run = run_attach};
 	struct soft_ctx *ctx = soft_ctx(base);
+	struct attach_call call = {.call.run = run_attach, .former = ctx->agent};
 	int r;
 
-	if (ctx->agent)
+	if (is_needed(ctx->agent))
 		return -EEXIST;
 	r = agent_new(ctx->exec, ring_fd, wake_fd, &call.agent);
 	if (r < 0)
 		return r;
 	r = soft_call(ctx->exec, &call.call);
+	soft_agent_unref(call.former);
 	ctx->agent = call.agent;
 	return r;
 }
 
 void soft_agent_end(struct soft_ctx *ctx)
 {
-	if (!ctx->agent)
-		return;
-	die(ctx->agent, -EIO);
-	list_del(&ctx->agent->link);
+	end(ctx->agent);
 }

@@ -30,8 +30,8 @@ unsigned int soft_agents_run(struct soft_exec *exec);
 bool soft_agents_are_pending(const struct soft_exec *exec);
 uint64_t soft_agents_deadline(const struct soft_exec *exec); /* UINT64_MAX: nothing is under way */
 /*
- * No thread of this executor runs any more: takes what agents of other executors still owe it. Each of their parts ends within the limit; an
- * agent that is slow may take as often as long.
+ * No thread of this executor runs any more: takes what agents of other executors still owe it. A request that they have begun ends within the limit;
+ * the rest, also of an operation of several requests, ends at once.
  */
 void soft_agents_drain(struct soft_exec *exec);
 

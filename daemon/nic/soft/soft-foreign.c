@@ -475,7 +475,7 @@ int soft_foreign_send(struct soft_exec *exec, struct soft_lane *lane, struct sof
 	if (end && bytes >= 0)
 		return send_by(end, pkt, (uint32_t)bytes);
 	engine_packet_free(pkt);
-	return -EHOSTUNREACH;
+	return bytes < 0 && exec->nic->fault.kind != SOFT_FAULT_DELAY_MEMORY ? -EOPNOTSUPP : -EHOSTUNREACH;
 }
 
 struct engine_jam *soft_foreign_jam(const struct soft_exec *exec, const struct soft_lane *lane, bool is_answer)

@@ -461,6 +461,7 @@ struct soft_exec {
 	struct soft_delay delay;
 	struct list agents; /* of its contexts */
 	unsigned int n_agent_items; /* that agents of other executors have */
+	bool is_draining; /* atomic: it has ended, and takes the former back */
 	uint64_t calls_after_nsec; /* while there is traffic, no slice of a call before */
 	bool busy; /* the last turn had traffic */
 	bool has_sat_still; /* fault point */

@@ -13,6 +13,7 @@ struct agent_lab {
 	struct fake_daemon fake;
 	uint32_t attach_status; /* not 0: the daemon refuses a ring */
 	uint32_t reg_status; /* not 0: the daemon refuses regions */
+	unsigned int n_silent; /* rings that the daemon takes without an answer */
 	unsigned int n_attached, n_deregistered;
 	struct msg_mem_reg_req last; /* of kind agent */
 
@@ -34,6 +35,8 @@ struct agent_lab {
 void lab_open(struct agent_lab *lab);
 /* Without memory. */
 void lab_open_bare(struct agent_lab *lab);
+/* Memory of that GPU; it is behind the agent. */
+void lab_alloc(struct agent_lab *lab, int gpu);
 void lab_close(struct agent_lab *lab);
 
 struct shmd_agent_ring *lab_ring(const struct agent_lab *lab);

@@ -370,6 +370,25 @@ TEST(host_memory_follows_a_refusal_of_the_agent)
 	}
 }
 
+/* The daemon has a ring that no agent serves; it takes another one. */
+TEST(an_attach_without_an_answer_is_made_again)
+{
+	const struct shmd_gpu_mem_attr attr = {.bytes = LAB_BYTES, .access = SHMD_ACCESS_ALL, .mode = SHMD_GPU_MEM_AGENT};
+	struct agent_lab lab = {.n_silent = 1};
+	struct shmd_request_limit former;
+	struct shmd_agent_request read;
+
+	lab_open_bare(&lab);
+	former = shmd_request_limit_set((struct shmd_request_limit){.client = lab.client, .timeout_nsec = 50 * NSEC_PER_MSEC});
+	ASSERT_ERR(shmd_gpu_mem_alloc(lab.gpus[0], lab.nic, &attr, &lab.mems[0]), ETIMEDOUT);
+	shmd_request_limit_set(former);
+	lab_alloc(&lab, 0);
+	ASSERT_EQ(lab.n_attached, 1);
+	read = transfer(SHMD_AGENT_READ, addr_of(&lab, 0, 0), 8, 0);
+	ASSERT_EQ(lab_do(&lab, &read).status, 0);
+	lab_close(&lab);
+}
+
 /* The program's memory is gone when the call has returned: here touching it is a fault. */
 TEST(nothing_touches_memory_that_was_freed)
 {
@@ -471,6 +490,8 @@ static bool fails_at(const char *symbol, int n_before)
 	requests[1].atomic.swap_or_add = 1;
 	requests[2] = transfer(SHMD_AGENT_FETCH_ADD, addr_of(&lab, 0, 72), 4, 0);
 	requests[2].atomic.swap_or_add = 1;
+	/* The agent asks for the state of the GPU only where it waits. */
+	fake_cuda_put_off(!strcmp(symbol, "cuStreamQuery"));
 	fake_cuda_fail_after(symbol, 700, n_before, 1);
 	for (int i = 0; i < 3; i++)
 		lab_post(&lab, &requests[i]);
@@ -479,6 +500,7 @@ static bool fails_at(const char *symbol, int n_before)
 		sched_yield();
 	failed = fake_cuda_failed();
 	fake_cuda_fail_after("", 0, 0, 0);
+	fake_cuda_put_off(0);
 	ASSERT_EQ(state_of(&lab), failed ? SHMD_AGENT_ENDED : SHMD_AGENT_RUNNING);
 	if (failed) {
 		ASSERT_EQ(lab_ring(&lab)->n_completions, 0);
@@ -493,7 +515,7 @@ static bool fails_at(const char *symbol, int n_before)
 TEST(a_failure_of_cuda_at_any_call_ends_the_agent)
 {
 	static const char *const symbols[] = {"cuCtxPushCurrent_v2",     "cuMemcpyHtoDAsync_v2",     "cuMemcpyDtoHAsync_v2",
-					      "cuStreamWriteValue32_v2", "cuStreamWriteValue64_v2", "cuStreamQuery"};
+					      "cuStreamBatchMemOp_v2", "cuStreamQuery"};
 
 	for (unsigned int i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
 		int n = 0;
@@ -528,7 +550,8 @@ TEST(atomics_on_a_word_that_is_not_written_all_fail)
 	lab_open(&lab);
 	request = transfer(SHMD_AGENT_FETCH_ADD, addr_of(&lab, 0, 0), 8, 0);
 	request.atomic = (struct shmd_agent_atomic){.swap_or_add = 1};
-	fake_cuda_fail("cuStreamWriteValue64_v2", 1);
+	/* Behind the mark of the reads: the writes and their mark together, and then the write alone. */
+	fake_cuda_fail_after("cuStreamBatchMemOp_v2", 1, 1, 2);
 	for (unsigned int i = 0; i < 3; i++)
 		lab_post(&lab, &request);
 	lab_ring_it(&lab);
@@ -549,6 +572,35 @@ TEST(closing_ends_the_agent_and_says_so)
 	ASSERT_EQ(lab_do(&lab, &request).status, 0);
 	shmd_client_close(lab.client);
 	lab.client = NULL;
+	ASSERT_EQ(state_of(&lab), SHMD_AGENT_ENDED);
+	lab_close(&lab);
+}
+
+/* The agent's thread frees the client, once the driver lets it go. */
+TEST(closing_has_the_limit_of_a_request_where_a_call_of_cuda_does_not_return)
+{
+	struct shmd_request_limit former;
+	struct shmd_agent_request request;
+	struct fake_cuda_counts counts;
+	struct agent_lab lab = {0};
+
+	lab_open(&lab);
+	former = shmd_request_limit_set((struct shmd_request_limit){.client = lab.client, .timeout_nsec = 50 * NSEC_PER_MSEC});
+	fake_cuda_hang(1);
+	request = transfer(SHMD_AGENT_READ, addr_of(&lab, 0, 0), 8, 0);
+	lab_post(&lab, &request);
+	lab_ring_it(&lab);
+	while (!fake_cuda_hanging())
+		sched_yield();
+	shmd_client_close(lab.client);
+	lab.client = NULL;
+	shmd_request_limit_set(former);
+	ASSERT_EQ(state_of(&lab), SHMD_AGENT_RUNNING);
+	ASSERT_EQ(fake_cuda_counts().allocations, 2);
+	fake_cuda_hang(0);
+	do
+		counts = fake_cuda_counts();
+	while (counts.contexts || counts.streams || counts.allocations);
 	ASSERT_EQ(state_of(&lab), SHMD_AGENT_ENDED);
 	lab_close(&lab);
 }

@@ -379,6 +379,11 @@ void region_register(struct region *r, uint32_t access, uint32_t pdn)
 	r->registered = true;
 }
 
+static enum mem_mode mode_of(const struct world *w, unsigned int node)
+{
+	return w->mode == MEM_QUEUE && node == 0 ? MEM_POINTER : w->mode;
+}
+
 struct region *region_new_attr(struct world *w, unsigned int node, uint64_t size_bytes,
 			       uint32_t access, uint32_t pdn)
 {
@@ -387,7 +392,7 @@ struct region *region_new_attr(struct world *w, unsigned int node, uint64_t size
 	ASSERT_LT(w->n_regions, MAX_REGIONS);
 	r->node = &w->nodes[node];
 	/* The region lies inside its memory, so that an offset that is not added shows. */
-	test_mem_init(&r->mem, w->mode, size_bytes + 128, &w->delays, w->arena ? world_alloc(w, size_bytes + 128) : NULL);
+	test_mem_init(&r->mem, mode_of(w, node), size_bytes + 128, &w->delays, w->arena ? world_alloc(w, size_bytes + 128) : NULL);
 	r->bytes = r->mem.bytes + 64;
 	r->size_bytes = size_bytes;
 	r->iova = 0x10000000ull * (w->n_regions + 1);

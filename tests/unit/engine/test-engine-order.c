@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Order: of memory effects, of completions, and what a fence and the read/atomic limit hold back. */
 #include <endian.h>
+#include <errno.h>
 #include <string.h>
 
 #include "daemon/engine/engine-private.h"
@@ -34,6 +35,85 @@ TEST(writes_take_effect_in_order)
 		}
 		setup_deinit(&s);
 	}
+}
+
+static unsigned int most_at_once(enum mem_mode mode)
+{
+	struct setup s;
+	unsigned int most;
+
+	setup_init(&s, mode, SIZE, NULL);
+	s.w.delays.hold_turns = 100;
+	for (unsigned int i = 0; i < 40; i++)
+		post_write(&s.p.a, i == 39 ? SIGNALED : 0, s.local, 8 * i, s.remote, 8 * (i % 5), 8);
+	tqp_ring(&s.p.a);
+	world_run(&s.w);
+	expect_ok(&s.p.a, 39);
+	ASSERT_MEMEQ(s.remote->bytes, s.local->bytes + 8 * 35, 40);
+	most = s.w.delays.max_n;
+	setup_deinit(&s);
+	return most;
+}
+
+/* Many small ones are under way together where the memory itself keeps their order, and nowhere else. */
+TEST(writes_are_early_where_memory_keeps_their_order)
+{
+	ASSERT_EQ(most_at_once(MEM_QUEUE), 40);
+	ASSERT_EQ(most_at_once(MEM_DELAY), 1);
+}
+
+/* One that fails takes those behind it along; those in front of it have succeeded. */
+TEST(an_early_write_that_fails_is_the_one_that_is_told)
+{
+	struct region *bad;
+	struct setup s;
+
+	setup_init(&s, MEM_QUEUE, SIZE, NULL);
+	s.w.delays.hold_turns = 20;
+	bad = region_new(&s.w, 1, 4096);
+	bad->mem.fail_with = -EIO;
+	bad->mem.fail_later = true;
+	for (unsigned int i = 0; i < 20; i++)
+		post_write(&s.p.a, SIGNALED, s.local, 0, i == 11 ? bad : s.remote, 0, 8);
+	tqp_ring(&s.p.a);
+	world_run(&s.w);
+	for (uint16_t i = 0; i < 11; i++)
+		expect_ok(&s.p.a, i);
+	expect_error(&s.p.a.scq, false, 11, SHMD_SYNDROME_REMOTE_OP_ERR);
+	expect_error(&s.p.a.scq, false, 12, SHMD_SYNDROME_WR_FLUSH_ERR);
+	setup_deinit(&s);
+}
+
+/* Early writes of a former life end in it. */
+TEST(a_qp_that_is_reset_goes_on_when_its_early_writes_have_ended)
+{
+	struct tqp_attr attr = TQP_ATTR;
+	struct setup s;
+
+	setup_init(&s, MEM_QUEUE, SIZE, &attr);
+	for (unsigned int round = 1; round <= 30; round++) {
+		s.w.delays.hold_turns = 30;
+		for (unsigned int i = 0; i < 30; i++)
+			post_write(&s.p.a, 0, s.local, 0, s.remote, 0, 8);
+		tqp_ring(&s.p.a);
+		for (unsigned int step = 0; step < 2 * round; step++)
+			world_step(&s.w);
+		ASSERT_OK(tqp_to(&s.p.b, round % 2 ? ENGINE_QP_ERR : ENGINE_QP_RST));
+		ASSERT_OK(tqp_to(&s.p.b, ENGINE_QP_RST));
+		ASSERT_OK(tqp_to(&s.p.a, ENGINE_QP_RST));
+		s.p.a.pi = 0;
+		s.p.a.dbrec->snd = 0;
+		attr.psn = round * 1000;
+		tqp_connect(&s.p.a, &s.p.b, &attr);
+		tqp_connect(&s.p.b, &s.p.a, &attr);
+		post_write(&s.p.a, SIGNALED, s.local, 8, s.remote, 8, 8);
+		tqp_ring(&s.p.a);
+		world_run(&s.w);
+		expect_ok(&s.p.a, 0);
+		ASSERT_MEMEQ(s.remote->bytes + 8, s.local->bytes + 8, 8);
+		ASSERT_EQ(s.w.delays.n, 0);
+	}
+	setup_deinit(&s);
 }
 
 /* At no moment is the flag there before the data. */

@@ -75,7 +75,7 @@ static int run_or_delay(struct test_mem *m, const struct delayed *what)
 		engine_memop_done(what->op, m->fail_with);
 		return -EINPROGRESS;
 	}
-	if (m->mode == MEM_DELAY)
+	if (m->mode == MEM_DELAY || m->mode == MEM_QUEUE)
 		return start(m, what);
 	m->n_ops++;
 	if (m->fail_with)
@@ -128,6 +128,11 @@ static void mem_free(struct engine_mem *mem)
 	from_mem(mem)->freed = true;
 }
 
+static const void *mem_order(struct engine_mem *mem)
+{
+	return from_mem(mem)->queue;
+}
+
 static const struct engine_mem_ops addressable_ops = {
 	.pointer = mem_pointer,
 	.read = mem_read,
@@ -143,15 +148,28 @@ static const struct engine_mem_ops remote_ops = {
 	.free = mem_free,
 };
 
+static const struct engine_mem_ops queue_ops = {
+	.read = mem_read,
+	.write = mem_write,
+	.atomic = mem_atomic,
+	.order = mem_order,
+	.free = mem_free,
+};
+
+static const struct engine_mem_ops *ops_of(enum mem_mode mode)
+{
+	if (mode == MEM_QUEUE)
+		return &queue_ops;
+	return mode == MEM_POINTER || mode == MEM_MIXED ? &addressable_ops : &remote_ops;
+}
+
 void test_mem_init(struct test_mem *mem, enum mem_mode mode, uint64_t size_bytes,
 		   struct delay_queue *queue, void *bytes)
 {
 	*mem = (struct test_mem){.mode = mode, .queue = queue, .borrowed = bytes};
 	mem->bytes = bytes ? bytes : calloc(1, size_bytes);
 	assert_bug(mem->bytes);
-	engine_mem_init(&mem->mem,
-			mode == MEM_POINTER || mode == MEM_MIXED ? &addressable_ops : &remote_ops,
-			size_bytes);
+	engine_mem_init(&mem->mem, ops_of(mode), size_bytes);
 }
 
 void test_mem_deinit(struct test_mem *mem)
@@ -168,7 +186,8 @@ static void finish(struct delay_queue *queue, unsigned int i)
 	struct delayed d = queue->ops[i];
 	int status = d.mem->fail_with;
 
-	queue->ops[i] = queue->ops[--queue->n];
+	queue->n--;
+	memmove(&queue->ops[i], &queue->ops[i + 1], (queue->n - i) * sizeof(d));
 	if (!status)
 		carry_out(&d);
 	engine_memop_done(d.op, status);
@@ -182,9 +201,12 @@ unsigned int delay_queue_run(struct delay_queue *queue)
 		if (queue->ops[i].wait)
 			queue->ops[i].wait--;
 	}
-	/* At most one a turn, any of the ripe ones. */
+	/* At most one a turn, any of the ripe ones; those of MEM_QUEUE from the first on. */
 	if (queue->n) {
 		unsigned int i = (unsigned int)(test_random(&queue->seed) % queue->n);
+
+		if (queue->ops[i].mem->mode == MEM_QUEUE)
+			i = 0;
 
 		if (!queue->ops[i].wait)
 			finish(queue, i);

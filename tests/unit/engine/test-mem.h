@@ -4,8 +4,8 @@
  *
  * MEM_POINTER is ordinary memory. MEM_SYNC cannot be addressed and answers at once. MEM_DELAY cannot be addressed,
  * and every operation happens later, at a random time and in random order among those pending: an engine that
- * starts an operation before the one it depends on has ended loses data. MEM_MIXED gives a pointer to some ranges
- * only.
+ * starts an operation before the one it depends on has ended loses data. MEM_QUEUE is the same, but all of them happen in their order, which
+ * it says; in a world of two nodes only the second has it, the first has ordinary memory. MEM_MIXED gives a pointer to some ranges only.
  */
 #ifndef TESTS_ENGINE_TEST_MEM_H
 #define TESTS_ENGINE_TEST_MEM_H
@@ -16,6 +16,7 @@ enum mem_mode {
 	MEM_POINTER,
 	MEM_SYNC,
 	MEM_DELAY,
+	MEM_QUEUE,
 	MEM_MIXED,
 	N_MEM_MODES,
 };

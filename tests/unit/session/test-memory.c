@@ -185,6 +185,7 @@ TEST(agent_memory_comes_without_a_descriptor_once_an_agent_is_attached)
 	scene_deinit(&s);
 }
 
+/* Also where a ring takes the place of another. */
 TEST(one_ring_of_a_session_is_attached_to_a_nic_and_charged)
 {
 	struct scene s;
@@ -196,6 +197,10 @@ TEST(one_ring_of_a_session_is_attached_to_a_nic_and_charged)
 	ASSERT_EQ(s.lab.registry.quota.total.n[QUOTA_BYTES], 0);
 	attach(&s, SHMD_STATUS_OK);
 	ASSERT_EQ(s.lab.registry.quota.total.n[QUOTA_BYTES], 65536);
+	attach(&s, SHMD_STATUS_OK);
+	ASSERT_EQ(s.lab.registry.quota.total.n[QUOTA_BYTES], 65536);
+	s.lab.nics[0].fail_at = s.lab.nics[0].n_calls + 1;
+	s.lab.nics[0].fail_err = -EEXIST;
 	attach(&s, SHMD_STATUS_EXISTS);
 	ASSERT_EQ(s.lab.registry.quota.total.n[QUOTA_BYTES], 65536);
 	scene_deinit(&s);
