@@ -416,7 +416,10 @@ int agent_region_end(struct shmd_client *client, struct agent_region *region)
 
 	pthread_mutex_lock(&agent->lock);
 	list_del(&region->link);
+	/* The round under way may have looked at a ring before the NIC's last request was there: the next one takes that. */
 	r = next_round(agent, client_timeout_nsec(client));
+	if (!r)
+		r = next_round(agent, client_timeout_nsec(client));
 	/* It still belongs to the agent, which frees what is left. The NIC asks for nothing there. */
 	if (r < 0)
 		list_add_tail(&agent->regions, &region->link);

@@ -54,6 +54,7 @@ struct agent_mem {
 	struct engine_mem base;
 	struct soft_agent *agent; /* owned reference */
 	uint64_t addr;
+	bool has_ended; /* under agent->lock; written by home */
 };
 
 struct item {
@@ -89,14 +90,14 @@ static void item_free(struct item *item)
 
 /* ---- what the engine asks ------------------------------------------------------------------------------------------------ */
 
-/* It is home's business from here on. -EIO: the agent is dead. */
+/* It is home's business from here on. -EIO: the agent is dead; -EACCES: the region has ended. */
 static int put_in(struct soft_agent *agent, struct item *item)
 {
 	int r = 0;
 
 	pthread_mutex_lock(&agent->lock);
-	if (agent->is_dead) {
-		r = -EIO;
+	if (agent->is_dead || item->mem->has_ended) {
+		r = agent->is_dead ? -EIO : -EACCES;
 	} else if (item->waiter == agent->home) {
 		list_add_tail(&agent->waiting, &item->link);
 		agent->has_new = true;
@@ -255,6 +256,25 @@ static unsigned int die(struct soft_agent *agent, int status)
 	return n;
 }
 
+/*
+ * What the agent has not begun does not take place any more: the client may register the same addresses again, with fewer rights. It waits
+ * for the rest itself.
+ */
+void soft_agent_mem_end(struct engine_mem *base)
+{
+	struct agent_mem *mem = container_of(base, struct agent_mem, base);
+	struct soft_agent *agent = mem->agent;
+	struct item *item, *next;
+
+	pthread_mutex_lock(&agent->lock);
+	mem->has_ended = true;
+	pthread_mutex_unlock(&agent->lock);
+	take_inbox(agent);
+	list_for_each_entry_safe(item, next, &agent->waiting, link)
+		if (item->mem == mem)
+			finish(agent, item, -EACCES);
+}
+
 /* ---- home: requests and completions ------------------------------------------------------------------------------------------ */
 
 /* False: there is no room. An item that the ring refuses fails alone. */
@@ -323,10 +343,10 @@ static void complete(struct soft_agent *agent, const struct agent_done *done)
 {
 	struct item *item = done->user;
 
-	if (done->status == 0 && item->left > 0)
+	if (done->status == 0 && item->left > 0 && !item->mem->has_ended)
 		go_on(agent, item);
 	else
-		finish(agent, item, done->status);
+		finish(agent, item, done->status == 0 && item->left > 0 ? -EACCES : done->status);
 }
 
 /* Ends the items of executors that end, as far as the agent has not begun them. */

@@ -20,6 +20,8 @@ int soft_agent_attach(struct nic_ctx *ctx, int ring_fd, int wake_fd);
 struct soft_agent *soft_agent_unref(struct soft_agent *agent);
 /* Memory at attr->offset in the agent's process. -EINVAL: the context has no ring; -ENOMEM. */
 int soft_agent_mem_new(struct soft_ctx *ctx, const struct nic_mr_attr *attr, struct engine_mem **ret_mem);
+/* Data thread of the context: the region has ended, and nothing more is posted for it. */
+void soft_agent_mem_end(struct engine_mem *mem);
 
 /* Data thread of the context: it ends, and what is under way with it. */
 void soft_agent_end(struct soft_ctx *ctx);

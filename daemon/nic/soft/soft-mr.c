@@ -118,7 +118,11 @@ static bool run_create(struct soft_exec *exec, struct soft_call *call)
 
 static bool run_destroy(struct soft_exec *exec, struct soft_call *call)
 {
-	call->result = engine_mr_destroy(exec->engine, container_of(call, struct mr_call, call)->attr.key);
+	struct mr_call *destroy = container_of(call, struct mr_call, call);
+
+	call->result = engine_mr_destroy(exec->engine, destroy->attr.key);
+	if (destroy->attr.mem)
+		soft_agent_mem_end(destroy->attr.mem);
 	return true;
 }
 
@@ -222,6 +226,8 @@ struct nic_mr *soft_mr_dereg(struct nic_mr *base)
 	mr = container_of(base, struct soft_mr, base);
 	ctx = soft_ctx(base->ctx);
 	call.attr.key = base->lkey;
+	if (mr->attr.kind == NIC_MEM_AGENT)
+		call.attr.mem = mr->mem;
 	r = soft_call(ctx->exec, &call.call);
 	assert_bug(r == 0);
 	__atomic_sub_fetch(&ctx->nic->n_mrs, 1, __ATOMIC_RELAXED);

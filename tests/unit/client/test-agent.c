@@ -422,6 +422,37 @@ TEST(nothing_touches_memory_that_was_freed)
 	lab_close(&lab);
 }
 
+/*
+ * Otherwise it would take effect later, if the same addresses are registered again. The round under way has not seen it when the region
+ * goes, and the next one is still at it when it has begun.
+ */
+TEST(what_a_nic_asked_before_a_region_ended_is_answered_when_it_has)
+{
+	const struct shmd_gpu_mem_attr attr = {.bytes = 4096, .access = SHMD_ACCESS_ALL, .mode = SHMD_GPU_MEM_AGENT};
+	struct shmd_agent_request read, write;
+	struct agent_lab lab = {0};
+	struct shmd_gpu_mem_info info;
+	struct shmd_gpu_mem *mem;
+
+	lab_open(&lab);
+	ASSERT_OK(shmd_gpu_mem_alloc(lab.gpus[0], lab.nic, &attr, &mem));
+	ASSERT_OK(shmd_gpu_mem_info(mem, &info));
+	read = transfer(SHMD_AGENT_READ, addr_of(&lab, 1, 0), 8, 0);
+	write = transfer(SHMD_AGENT_WRITE, info.addr, 64, 0);
+	fake_cuda_put_off(100);
+	lab_post(&lab, &read);
+	lab_ring_it(&lab);
+	while (!fake_cuda_counts().put_off)
+		sched_yield();
+	lab_post(&lab, &write);
+	lab_post(&lab, &read);
+	lab_ring_it(&lab);
+	ASSERT_OK(shmd_gpu_mem_free(mem));
+	ASSERT_EQ(__atomic_load_n(&lab_ring(&lab)->n_completions, __ATOMIC_ACQUIRE), lab.n_posted);
+	fake_cuda_put_off(0);
+	lab_close(&lab);
+}
+
 /* ---- sleep ----------------------------------------------------------------------------------------------------------- */
 
 TEST(each_side_wakes_the_other_if_it_sleeps)

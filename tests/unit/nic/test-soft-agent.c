@@ -363,6 +363,52 @@ TEST(agent_memory_is_not_sent_to_another_user)
 	rig_close(&rig);
 }
 
+/* ---- regions that end -------------------------------------------------------------------------------------------------------- */
+
+static uint32_t n_requests(const struct owner *o)
+{
+	return __atomic_load_n(&((const struct shmd_agent_ring *)(const void *)o->agent.map)->n_requests, __ATOMIC_ACQUIRE);
+}
+
+/* The region ends while most of the writes to it wait for room in the ring. */
+static void end_region(unsigned int nic)
+{
+	enum { N = 64, AT_ONCE = DATA_BYTES / 65536 };
+	struct client a;
+	struct owner b;
+	struct rig rig;
+	uint32_t n;
+
+	rig_open(&rig, 2, NULL);
+	client_open(&a, rig.nic[nic], 1, N);
+	owner_open(&b, rig.nic[0], 2, N, RING_AGENT_SLOW);
+	for (unsigned int i = 0; i < N; i++) {
+		client_connect(&a, i, &b.c, i);
+		client_post_write(&a, i, 0, &b.c, 0, 65536);
+		client_ring(&a, i);
+	}
+	while (n_requests(&b) < AT_ONCE)
+		sched_yield();
+	b.c.mr = b.c.ctx->nic->ops->mr_dereg(b.c.mr);
+	n = n_requests(&b);
+	ASSERT_LT(n, N);
+	usleep(4 * RING_AGENT_SLOW_MSEC * 1000);
+	ASSERT_EQ(n_requests(&b), n);
+	client_close(&a);
+	owner_close(&b);
+	rig_close(&rig);
+}
+
+TEST(nothing_is_asked_of_an_agent_in_a_region_that_has_ended)
+{
+	end_region(0);
+}
+
+TEST(nothing_that_other_nics_ask_is_asked_of_an_agent_in_a_region_that_has_ended)
+{
+	end_region(1);
+}
+
 /* ---- a second ring ---------------------------------------------------------------------------------------------------------- */
 
 /* A client that got no answer to its first ring makes another one. */
