@@ -212,8 +212,10 @@ static void finish(struct soft_agent *agent, struct item *item, int status)
 	list_del(&item->link);
 	item->status = status;
 	if (item->waiter != agent->home) {
-		/* Its executor may free it at once. */
+		/* Its executor may free it at once, but ends, and its lane with it, only when nobody holds the lock. */
+		pthread_mutex_lock(&agent->lock);
 		soft_lane_push(item->waiter->lane, &item->waiter->lane->agent_items, &item->link);
+		pthread_mutex_unlock(&agent->lock);
 		return;
 	}
 	engine_memop_done(item->op, status);
@@ -400,6 +402,13 @@ static unsigned int agent_run(struct soft_agent *agent)
 	return has_late(agent, now_nsec) ? n + die(agent, -ETIMEDOUT) : n;
 }
 
+/* Home wakes the lane behind the push, and does not use it any more when it gives the lock back. */
+static void wait_for_push(struct soft_agent *agent)
+{
+	pthread_mutex_lock(&agent->lock);
+	pthread_mutex_unlock(&agent->lock);
+}
+
 /* Operations that agents of other executors have ended. */
 static unsigned int take_back(struct soft_exec *exec)
 {
@@ -415,6 +424,7 @@ static unsigned int take_back(struct soft_exec *exec)
 
 		list_del(&item->link);
 		exec->n_agent_items--;
+		wait_for_push(item->mem->agent);
 		engine_memop_done(item->op, item->status);
 		item_free(item);
 	}
