@@ -2,13 +2,14 @@
 /*
  * Memory agents: a client hands the ring that its agent serves to a NIC, and gets the eventfd by which the NIC wakes the agent.
  *
- * Refused: a NIC that takes no agent memory, a ring that could shrink. The NIC judges what the ring says. A second ring takes the place of
+ * Refused: a NIC that takes no agent memory, a ring that could shrink, or grow between its charge and the NIC's mapping. The NIC judges what the ring says. A second ring takes the place of
  * the first as long as no region needs that one: a client that got no answer asks again with a new ring. The next daemon could not know which requests the agent still carries out, so a session with a ring is not kept.
  * Control thread, but run_attach().
  */
 #include "daemon/session/dispatch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <syslog.h>
 
@@ -73,12 +74,16 @@ int request_check_agent(struct request *req, const struct session_nic *nic)
 static int check_ring(struct request *req, const struct session_nic *nic, int fd, uint64_t *ret_bytes)
 {
 	const struct mem_claim kind = {.kind = MSG_MEM_AGENT, .fd = -1};
-	int r = request_check_mem(req, nic->rnic, &kind);
+	int r = request_check_mem(req, nic->rnic, &kind), seals;
 
 	if (r != 0)
 		return r;
+	/* Before its size is read. */
+	seals = fcntl(fd, F_GET_SEALS);
 	r = nic_memfd_check(fd, ret_bytes);
-	return r == -EPERM ? request_fail(req, SHMD_STATUS_MEM_SEALS, "the ring is not sealed against shrinking") : r;
+	if (r == -EPERM || (r == 0 && !(seals & F_SEAL_GROW)))
+		return request_fail(req, SHMD_STATUS_MEM_SEALS, "the ring is not sealed against shrinking and growing");
+	return r;
 }
 
 int handle_agent_attach(struct request *req)

@@ -155,7 +155,7 @@ int raw_memfd(size_t bytes)
 
 	ASSERT_GE(fd, 0);
 	ASSERT_OK(ftruncate(fd, (off_t)bytes));
-	ASSERT_OK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
+	ASSERT_OK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW));
 	return fd;
 }
 

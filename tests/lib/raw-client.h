@@ -49,7 +49,7 @@ void raw_expect_end(struct raw_client *raw, enum shmd_status status);
 
 /* ---- common requests ------------------------------------------------------------------------------------------ */
 
-int raw_memfd(size_t bytes); /* sealed against shrinking */
+int raw_memfd(size_t bytes); /* sealed against shrinking and growing */
 void raw_open_nic(struct raw_client *raw, const char *name); /* "": assigned */
 uint32_t raw_reg(struct raw_client *raw, uint64_t bytes); /* a memfd on NIC 0, for everything; returns the handle */
 /* One CQ of 64 entries and n QPs of 16 WQEBBs on it, on NIC 0. */

@@ -206,7 +206,7 @@ TEST(one_ring_of_a_session_is_attached_to_a_nic_and_charged)
 	scene_deinit(&s);
 }
 
-TEST(rings_that_could_shrink_or_are_no_memory_or_for_other_nics_are_refused)
+TEST(rings_that_could_shrink_or_grow_or_are_no_memory_or_for_other_nics_are_refused)
 {
 	struct msg req;
 	struct scene s;
@@ -214,6 +214,9 @@ TEST(rings_that_could_shrink_or_are_no_memory_or_for_other_nics_are_refused)
 
 	scene_init(&s);
 	msg_init(&req, MSG_AGENT_ATTACH_REQ, 0);
+	raw_expect_error(&s.pair.raw, &req, &fd, 1, SHMD_STATUS_MEM_SEALS);
+	/* It is charged before the NIC maps it. */
+	ASSERT_OK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
 	raw_expect_error(&s.pair.raw, &req, &fd, 1, SHMD_STATUS_MEM_SEALS);
 	raw_expect_error(&s.pair.raw, &req, &none, 1, SHMD_STATUS_MEM_FD);
 	req.agent_attach_req.nic = 1;
