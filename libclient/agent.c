@@ -204,20 +204,21 @@ static void kick(struct agent *agent)
 	shmd_dev_host_wake((uint64_t)agent->kick_fd);
 }
 
-/* Waits for the next round, with agent->lock held: what was taken off a list is then unused. */
-static int next_round(struct agent *agent, uint64_t timeout_nsec)
+/* Waits until `n` more rounds have begun, with agent->lock held: what was taken off a list is unused when the next one has. */
+static int wait_rounds(struct agent *agent, unsigned int n, uint64_t timeout_nsec)
 {
 	const struct timespec until = nsec_to_timespec(nsec_add(nsec_now(), timeout_nsec));
-	uint64_t seen = agent->n_rounds;
+	uint64_t wanted = agent->n_rounds + n;
 	int err = 0;
 
 	agent->n_waiters++;
-	kick(agent);
-	while (!err && !agent->is_over && agent->n_rounds == seen)
+	while (!err && !agent->is_over && agent->n_rounds < wanted) {
+		kick(agent);
 		err = timeout_nsec == UINT64_MAX ? pthread_cond_wait(&agent->changed, &agent->lock)
 						 : pthread_cond_timedwait(&agent->changed, &agent->lock, &until);
+	}
 	agent->n_waiters--;
-	return !agent->is_over && agent->n_rounds == seen ? -ETIMEDOUT : 0;
+	return !agent->is_over && agent->n_rounds < wanted ? -ETIMEDOUT : 0;
 }
 
 /* ---- its parts: client->lock is held ---------------------------------------------------------------------------------- */
@@ -416,10 +417,8 @@ int agent_region_end(struct shmd_client *client, struct agent_region *region)
 
 	pthread_mutex_lock(&agent->lock);
 	list_del(&region->link);
-	/* The round under way may have looked at a ring before the NIC's last request was there: the next one takes that. */
-	r = next_round(agent, client_timeout_nsec(client));
-	if (!r)
-		r = next_round(agent, client_timeout_nsec(client));
+	/* The round under way may have looked at a ring before the NIC's last request was there: the next one carries that out. */
+	r = wait_rounds(agent, 2, client_timeout_nsec(client));
 	/* It still belongs to the agent, which frees what is left. The NIC asks for nothing there. */
 	if (r < 0)
 		list_add_tail(&agent->regions, &region->link);
@@ -446,7 +445,7 @@ int agent_forget_nic(struct shmd_nic *nic)
 	pthread_mutex_lock(&agent->lock);
 	list_del(&link->link);
 	/* A NIC with regions is not freed, but the round may hold requests of other NICs. */
-	r = next_round(agent, client_timeout_nsec(nic->client));
+	r = wait_rounds(agent, 1, client_timeout_nsec(nic->client));
 	if (r < 0)
 		list_add_tail(&agent->links, &link->link);
 	else
