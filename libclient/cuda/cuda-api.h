@@ -69,7 +69,8 @@ struct cuda_memory_attr { /* CUmemAllocationProp */
 	int kind, handle_kinds;
 	struct cuda_place place;
 	void *unused;
-	uint8_t flags[8];
+	uint8_t compression, is_for_nics; /* gpuDirectRDMACapable */
+	uint8_t more[6];
 };
 _Static_assert(sizeof(struct cuda_memory_attr) == 32, "as CUDA has it");
 
@@ -117,6 +118,7 @@ _Static_assert(sizeof(struct cuda_access) == 12, "as CUDA has it");
 	X(priority_range, "cuCtxGetStreamPriorityRange", (int *least, int *greatest))                         \
 	X(stream_create_priority, "cuStreamCreateWithPriority",                                               \
 	  (cuda_stream * stream, unsigned int flags, int priority))                                           \
+	X(gpu_attribute, "cuDeviceGetAttribute", (int *ret_value, int attribute, cuda_ordinal gpu))            \
 	X(stream_write4, "cuStreamWriteValue32_v2",                                                           \
 	  (cuda_stream stream, cuda_address addr, uint32_t value, unsigned int flags))                        \
 	X(stream_write8, "cuStreamWriteValue64_v2",                                                           \

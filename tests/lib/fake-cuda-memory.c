@@ -29,6 +29,14 @@ int fake_cuda_is_mapped(const void *at, size_t bytes)
 	return found;
 }
 
+int fake_cuda_fd_of_mapped(const void *at, size_t bytes)
+{
+	for (int i = 0; i < MAX_MAPPED; i++)
+		if (mapped[i].addr == (uintptr_t)at && bytes <= mapped[i].bytes)
+			return mapped[i].fd;
+	return -1;
+}
+
 #define STEP (2u << 20)
 
 struct memory_attr {
@@ -67,6 +75,9 @@ static int overlaps(const struct span *spans, int n, uint64_t addr, size_t bytes
 
 static int memory_check(const struct memory_attr *attr)
 {
+	/* For NICs, as the attribute says that it can be. */
+	if (attr->flags[0] || attr->flags[1] != 1)
+		return INVALID_VALUE;
 	return attr->kind == 1 && attr->handle_kinds == 1 && attr->place_kind == 1 && attr->gpu >= 0 && attr->gpu < FAKE_CUDA_GPUS ?
 		       OK : INVALID_VALUE;
 }

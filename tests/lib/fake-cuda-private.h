@@ -56,5 +56,7 @@ void fake_cuda_copy_out(char *to, const char *from, size_t bytes);
 
 /* Bytes lie in memory that is mapped in a range of addresses. With the lock. */
 int fake_cuda_is_mapped(const void *at, size_t bytes);
+/* The memory behind a mapping, of its first bytes; -1: no mapping begins there. With the lock. */
+int fake_cuda_fd_of_mapped(const void *at, size_t bytes);
 
 #endif

@@ -197,6 +197,14 @@ int cuDeviceGetPCIBusId(char *pci, int bytes, int gpu)
 	return OK;
 }
 
+EXPORT int cuDeviceGetAttribute(int *value, int attribute, int gpu);
+int cuDeviceGetAttribute(int *value, int attribute, int gpu)
+{
+	ENTER(0);
+	*value = attribute == 110;
+	return gpu < 0 || gpu >= FAKE_CUDA_GPUS ? INVALID_GPU : OK;
+}
+
 EXPORT int cuDevicePrimaryCtxRetain(void **context, int gpu);
 int cuDevicePrimaryCtxRetain(void **context, int gpu)
 {
@@ -499,17 +507,19 @@ int cuMemFree_v2(uint64_t addr)
 	return OK;
 }
 
-/* Whole pages from the start of an allocation. */
+/* Whole pages from the start of an allocation, or of memory that is mapped. */
 EXPORT int cuMemGetHandleForAddressRange(void *handle, uint64_t addr, size_t bytes, int kind, unsigned long long flags);
 int cuMemGetHandleForAddressRange(void *handle, uint64_t addr, size_t bytes, int kind, unsigned long long flags)
 {
 	const struct allocation *allocation;
+	int fd;
 
 	ENTER(1);
 	allocation = addr ? allocation_at((const char *)(uintptr_t)addr) : NULL;
-	if (!allocation || !bytes || bytes % 4096 || bytes > allocation->bytes || kind != 1 || flags)
+	fd = allocation && bytes <= allocation->bytes ? allocation->fd : fake_cuda_fd_of_mapped((const char *)(uintptr_t)addr, bytes);
+	if (fd < 0 || !bytes || bytes % 4096 || kind != 1 || flags)
 		return INVALID_VALUE;
-	*(int *)handle = fcntl(allocation->fd, F_DUPFD_CLOEXEC, 3);
+	*(int *)handle = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	return OK;
 }
 

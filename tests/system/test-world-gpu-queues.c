@@ -36,6 +36,18 @@ static struct shmd_world *open_by(const struct world_lab *lab, int pe, enum path
 	return gpu_lab_open(lab, pe, "auto", allowed(paths, pe));
 }
 
+static void expect_reason(const struct shmd_pe_info *info, bool is_mapped)
+{
+	const char *at = strstr(info->reason, "GPU heap");
+	bool is_soft = !strncmp(info->nic, "soft", 4);
+
+	ASSERT(at);
+	if (is_mapped)
+		ASSERT_STREQ(at, "GPU heap mapped, its atomics by queues");
+	else
+		ASSERT_STREQ(at, is_soft ? "GPU heap by queues, memory agent" : "GPU heap by queues, peermem");
+}
+
 static void expect_paths(struct shmd_world *world, const void *memory, enum paths paths)
 {
 	struct shmd_dev_ctx *ctx = gpu_lab_ctx(shmd_world_ctx(world));
@@ -48,7 +60,8 @@ static void expect_paths(struct shmd_world *world, const void *memory, enum path
 		ASSERT_EQ(shmd_dev_ptr(ctx, memory, (uint32_t)pe) != NULL, is_mapped);
 		ASSERT_EQ(shmd_ptr(world, memory, pe) != NULL, is_mapped);
 		world_lab_must(shmd_pe_info(world, pe, &info), "info");
-		ASSERT(pe == me || strstr(info.reason, is_mapped ? "GPU heap mapped, its atomics by queues" : "GPU heap by queues, memory agent"));
+		if (pe != me)
+			expect_reason(&info, is_mapped);
 	}
 }
 

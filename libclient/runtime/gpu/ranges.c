@@ -10,6 +10,7 @@
 #include "proto/base/overflow.h"
 
 #define MIN_STEP 0 /* CU_MEM_ALLOC_GRANULARITY_MINIMUM */
+#define MAKES_MEMORY_FOR_NICS 110 /* CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
 
 /* A mapped piece of one PE. */
 struct piece {
@@ -21,6 +22,7 @@ struct gpu_ranges {
 	const struct device *device;
 	uint32_t n, own;
 	uint64_t bytes; /* of each */
+	bool is_for_nics; /* memory of this GPU can be made so that NICs reach it themselves */
 	uint64_t *bases; /* 0: not reserved */
 	struct piece *pieces;
 	uint32_t n_pieces; /* places for them */
@@ -32,7 +34,15 @@ static struct cuda_memory_attr memory_attr(const struct gpu_ranges *ranges)
 		.kind = CUDA_MEMORY_PINNED,
 		.handle_kinds = CUDA_HANDLE_FD,
 		.place = {.kind = CUDA_PLACE_GPU, .id = ranges->device->ordinal},
+		.is_for_nics = ranges->is_for_nics,
 	};
+}
+
+static bool makes_memory_for_nics(const struct device *device)
+{
+	int value = 0;
+
+	return device->cuda->gpu_attribute && device->cuda->gpu_attribute(&value, MAKES_MEMORY_FOR_NICS, device->ordinal) == CUDA_OK && value;
 }
 
 /* ---- addresses; the context is current */
@@ -87,6 +97,7 @@ static int ranges_open(struct gpu_ranges *ranges, uint64_t least_bytes)
 
 	if (r < 0)
 		return r;
+	ranges->is_for_nics = makes_memory_for_nics(ranges->device);
 	r = check_step(ranges);
 	if (r < 0) {
 		(void)device_leave(ranges->device, CUDA_OK, "");
