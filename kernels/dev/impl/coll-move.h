@@ -3,13 +3,14 @@
  * Collectives that move data: the bodies. Contracts are in coll.h, which includes this.
  *
  * A few bytes travel with the exchange, in slots. Everything else is read by those who want it, straight from source into dest: all
- * have called (meet), each reads, all have read (meet).
+ * have called (meet), each reads, all have read (meet again).
  */
 #include <shmd/dev/coll.h>
 
 #ifndef SHMDI_COLL_MOVE_H
 #define SHMDI_COLL_MOVE_H
 
+#include <shmd/dev/impl/coll-left.h>
 #include <shmd/dev/impl/coll-team.h>
 #include <shmd/dev/impl/pe-strided.h>
 
@@ -30,11 +31,11 @@ SHMDI_FN int shmdi_coll_read(const struct shmdi_coll *c, uint32_t i, uint64_t to
 	return SHMD_DEV_OK;
 }
 
-/* Block i of dest from member i's source, at `from` there, for all members. */
-SHMDI_FN int shmdi_coll_read_all(struct shmdi_coll *c, uint64_t from, uint64_t bytes)
+/* All have called. Block i of dest from member i's source, at `from` there, for all members. */
+SHMDI_FN int shmdi_coll_read_blocks(struct shmdi_coll *c, uint64_t from, uint64_t bytes)
 {
 	uint32_t i, j;
-	int rc = shmdi_coll_meet(c);
+	int rc = SHMD_DEV_OK;
 
 	for (i = 0; i < c->n && !rc; i++) {
 		j = shmdi_coll_other(c, i);
@@ -42,7 +43,14 @@ SHMDI_FN int shmdi_coll_read_all(struct shmdi_coll *c, uint64_t from, uint64_t b
 	}
 	if (!rc)
 		rc = shmdi_coll_settle(c);
-	return rc ? rc : shmdi_coll_meet(c);
+	return rc ? rc : shmdi_coll_meet_again(c);
+}
+
+SHMDI_FN int shmdi_coll_read_all(struct shmdi_coll *c, uint64_t from, uint64_t bytes)
+{
+	int rc = shmdi_coll_meet(c);
+
+	return rc ? rc : shmdi_coll_read_blocks(c, from, bytes);
 }
 
 /* Block i of dest from the slot of member i. One caller; `stride` as shmdi_coll_tell_all(). */
@@ -170,7 +178,7 @@ SHMDI_FN int shmdi_broadcast_rounds(struct shmdi_coll *c, uint32_t root, uint64_
 		rc = shmdi_coll_read(c, root, 0, 0, bytes);
 	if (!rc)
 		rc = shmdi_coll_settle(c);
-	return rc ? rc : shmdi_coll_meet(c);
+	return rc ? rc : shmdi_coll_meet_again(c);
 }
 
 SHMDI_FN int shmdi_broadcast(struct shmdi_coll *c, uint32_t root, uint64_t bytes)
@@ -213,7 +221,7 @@ SHMDI_FN int shmdi_alltoalls(struct shmdi_coll *c, const struct shmd_dev_stride 
 	}
 	if (!rc)
 		rc = shmdi_coll_settle(c);
-	return rc ? rc : shmdi_coll_meet(c);
+	return rc ? rc : shmdi_coll_meet_again(c);
 }
 
 /* ---- what a program calls --------------------------------------------------------------------------------------------------------- */
