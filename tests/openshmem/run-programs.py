@@ -39,6 +39,7 @@ WAYS = [
     Way('many-sets', environment={'SHMD_MAX_TEAMS': '7'}, n_pes=4),
     # Each PE begins 4 teams with its world, and then 2 for each of its sets, however often it calls on them.
     Way('many-sets', environment={'SHMD_LOG': 'team=debug'}, most=('begins: ', 4 * 4 + 2 * 16), n_pes=4),
+    Way('sets-of-threads', environment={'SHMD_MAX_TEAMS': '7'}, n_pes=5),
     Way('no-ptrace', stderr='the threads of the program could not be stopped'),
     Way('flush-all', status=4, stdout=['[0] words of 0', '[1] words of 1', '[2] words of 2']),
     Way('many-exits', status=(11, 12, 13)),
