@@ -270,7 +270,7 @@ static int second_half(struct shmdi_coll *c, uint32_t is_reduction)
 	struct shmdi_math m = {.type = SHMD_DEV_TYPE_UINT64, .op = SHMD_DEV_REDUCE_MAX, .kind = SHMDI_REDUCE, .bytes = c->n * 128};
 
 	if (!is_reduction)
-		return shmdi_coll_read_blocks(c, c->me * 128, 128);
+		return shmdi_coll_read_blocks(c, c->me * 128, 128, 0);
 	shmdi_math_divide(c, &m);
 	return shmdi_math_large_rest(c, &m);
 }
@@ -310,6 +310,40 @@ TEST(nobody_takes_what_a_pe_that_failed_has_changed_since)
 		pe_lab_run(lab, 1, call_in_halves, &halves);
 		for (uint32_t pe = 0; pe < lab->n_pes; pe++)
 			ASSERT_EQ(halves.status[pe], SHMD_DEV_TIMEOUT);
+		pe_lab_free(lab);
+	}
+}
+
+#define BLOCK 1000u
+
+static void alltoall_by_pieces(const struct lab_thread *me)
+{
+	uint8_t *source = pe_lab_memory(me->lab, me->pe), *dest = source + LAB_PES * BLOCK;
+	struct shmd_dev_coll args = shmd_dev_coll_of(dest, source, BLOCK);
+	struct shmdi_coll c;
+
+	for (uint32_t i = 0; i < me->lab->n_pes * BLOCK; i++)
+		source[i] = (uint8_t)(i * 7 + i / 256 + me->pe * 31);
+	ASSERT_EQ(shmdi_coll_begin(&c, me->ctx, &me->lab->pes[me->pe].team, shmdi_ctx_mode(me->ctx)), SHMD_DEV_OK);
+	ASSERT_EQ(shmdi_coll_sides(&c, &args, c.n * BLOCK, c.n * BLOCK), SHMD_DEV_OK);
+	ASSERT_EQ(shmdi_coll_piece(&c), me->lab->n_pes > 4 ? 65536u : 0u);
+	ASSERT_EQ(shmdi_coll_meet(&c), SHMD_DEV_OK);
+	ASSERT_EQ(shmdi_coll_read_blocks(&c, c.me * BLOCK, BLOCK, 48), SHMD_DEV_OK);
+	for (uint32_t at = 0; at < c.n * BLOCK; at++) {
+		uint32_t from = at / BLOCK, i = me->pe * BLOCK + at % BLOCK;
+
+		ASSERT_EQ(dest[at], (uint8_t)(i * 7 + i / 256 + from * 31));
+	}
+}
+
+TEST(pieces_of_each_block_in_turn_make_whole_blocks)
+{
+	for (uint32_t n = 4; n <= 6; n++) {
+		struct pe_lab *lab = pe_lab_new(n);
+
+		for (uint32_t pe = 0; pe < n; pe++)
+			lab->pes[pe].team.flags = SHMD_TEAM_MAPPED;
+		pe_lab_run(lab, 1, alltoall_by_pieces, NULL);
 		pe_lab_free(lab);
 	}
 }
