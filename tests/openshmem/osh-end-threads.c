@@ -160,8 +160,8 @@ int way_exit_of_thread(void)
 	return 99;
 }
 
-#ifdef __SANITIZE_ADDRESS__
-/* It leaves data where it is, and finds leaks by ptrace. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+/* The library leaves data where it is, or stops no thread while it moves. */
 int way_no_ptrace(void)
 {
 	fprintf(stderr, "the threads of the program could not be stopped: there is no need to\n");
