@@ -10,8 +10,8 @@
  * Functions return enum shmd_dev_status as those of <shmd/dev/pe.h> do. SHMD_DEV_INVALID: an argument, or a reduction or scan that goes by
  * queues and whose context has less than 128 bytes for unregistered data; nothing was done, and the other PEs wait for this one until their
  * time limit. SHMD_DEV_PE_GONE: a PE has ended; a member also if the program has forgiven it. After any failure but SHMD_DEV_INVALID dest
- * is undefined, and until the team ends other PEs may still write to it and read source, so a program that changes its source may give them
- * other data. The team has no more collectives on this PE: they return the same status; its syncs still work where no member has ended.
+ * is undefined, and until the team ends other PEs may still write to it and read source. If the program changes source meanwhile, the calls
+ * of those that read it fail, too. The team has no more collectives on this PE: they return the same status; its syncs still work where no member has ended.
  *
  * Scope, time limit and context are as in <shmd/dev/pe.h>. The context reaches all members; its own team does not matter. A change of
  * context is as for shmd_dev_team_sync().

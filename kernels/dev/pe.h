@@ -227,6 +227,10 @@ SHMDI_FN void *shmd_dev_ptr(const struct shmd_dev_ctx *ctx, const void *ptr, uin
  * it in the order in which they asked; of several threads of one PE one stands in the queue at a time. A caller that gives
  * up keeps the place of its PE if other PEs stand behind it. They wait until the PE's next call takes that place, so a PE that gives up
  * must call again.
+ *
+ * A PE that has ended, and was forgiven, gives its turn to the next one, where its memory is mapped and atomics are those of the CPU; what the lock
+ * protects may be half changed then. One that dies while a call takes or leaves its turn may keep it. By queues its turn stays, and so it does with
+ * the whole lock when PE 0 has ended: callers wait until their time limit, or get SHMD_DEV_PE_GONE.
  */
 SHMDI_FN int shmd_dev_lock(struct shmd_dev_ctx *ctx, uint64_t *lock);
 SHMDI_FN int shmd_dev_lock_as(struct shmd_dev_ctx *ctx, uint64_t *lock, struct shmd_dev_mode mode);

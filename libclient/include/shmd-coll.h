@@ -20,7 +20,7 @@
  *	Errors	those of <shmd.h>. -EINVAL memory outside the symmetric heap, a PE out of range, an unknown type, or an operation that the type
  *		does not have: nothing was done, and other PEs wait for this one until their time limit. -EHOSTDOWN a PE has ended; one of
  *		the team also if it was forgiven. After any failure but -EINVAL dest is undefined, and until the team ends other PEs may still
- *		write to it and read source, so a program that changes its source may give them other data. This PE has no more of these
+ *		write to it and read source. Calls that read what the program changed there meanwhile fail, too. This PE has no more of these
  *		calls on the team: they return the same error at once. Where no PE of it has ended, its syncs and barriers and its end still
  *		work; PEs that are left make a new team
  *	Since	0.2

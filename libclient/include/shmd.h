@@ -524,7 +524,10 @@ SHMD_EXPORT int shmd_test_all(struct shmd_ctx *ctx, const struct shmd_wait *wait
 SHMD_EXPORT int shmd_test_any(struct shmd_ctx *ctx, const struct shmd_wait *wait, size_t *ret_index);
 SHMD_EXPORT int shmd_test_some(struct shmd_ctx *ctx, const struct shmd_wait *wait, size_t *ret_indexes, size_t *ret_n);
 
-/* A lock is a symmetric word of 8 bytes that is 0 at first. Its state is in the copy of PE 0; waiters are served in turn. */
+/*
+ * A lock is a symmetric word of 8 bytes that is 0 at first. Its state is in the copy of PE 0; waiters are served in turn. A PE that was forgiven and
+ * whose memory is mapped holds no lock; what the lock protects may be half changed.
+ */
 SHMD_EXPORT int shmd_lock(struct shmd_ctx *ctx, uint64_t *lock);
 /* 1 it is taken now, 0 another PE has it. */
 SHMD_EXPORT int shmd_lock_test(struct shmd_ctx *ctx, uint64_t *lock);

@@ -12,15 +12,15 @@ LIMIT_SECONDS = 300
 
 
 class Peer:
-    def __init__(self, prefix):
+    def __init__(self, prefix, launcher):
         self.prefix = pathlib.Path(prefix)
-        # Open MPI's launcher wants to be asked by root, and for more processes than cores. Under Hydra processes of other libraries find each other.
+        # Open MPI's launcher wants to be asked by root, and for more processes than cores. Other libraries find their processes by PMI 1.
         is_open_mpi = (self.prefix / 'bin/ompi_info').exists()
         self.name = 'Open MPI' if is_open_mpi else str(self.prefix)
         self.arguments = ['--oversubscribe'] if is_open_mpi else []
         self.environment = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
-        if not is_open_mpi and shutil.which('mpiexec.hydra'):
-            self.environment['OSHRUN_LAUNCHER'] = 'mpiexec.hydra'
+        if not is_open_mpi:
+            self.environment['OSHRUN_LAUNCHER'] = 'mpiexec.hydra' if shutil.which('mpiexec.hydra') else f'{launcher} --no-prefix'
 
     def folder_name(self):
         return str(self.prefix).strip('/').replace('/', '-')
@@ -39,12 +39,13 @@ class Peer:
         return ['setarch', '-R', self.prefix / 'bin/oshrun', *self.arguments, '-n', str(n_pes), program]
 
 
-def peers():
+def peers(launcher):
+    """launcher: our oshrun, for libraries that bring none, where there is no Hydra."""
     prefixes = [prefix for prefix in os.environ.get('SHMEMD_OPENSHMEM', '').split(':') if prefix]
     if not prefixes:
         print('SHMEMD_OPENSHMEM names no OpenSHMEM: prefixes with bin/oshcc and bin/oshrun, with colons between them')
         sys.exit(77)
-    return [Peer(prefix) for prefix in prefixes]
+    return [Peer(prefix, launcher) for prefix in prefixes]
 
 
 def rows_of(command, names, environment=None):

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives among threads: random programs on overlapping teams, compared with a model; what is refused, and what a failure leaves. */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -256,6 +257,95 @@ static void use_source_again(struct pe_lab *lab, uint32_t pe)
 
 	for (int i = 0; i < 16; i++)
 		__atomic_store_n(&words[i], 0xeeeeeeeeeeeeeeee, __ATOMIC_RELAXED);
+}
+
+/* PE 0 gives up behind its reads, and its program changes source; PE 1 reads only then. The others wait for PE 1. */
+struct halves {
+	uint32_t has_failed, is_reduction;
+	int status[LAB_PES];
+};
+
+static int second_half(struct shmdi_coll *c, uint32_t is_reduction)
+{
+	struct shmdi_math m = {.type = SHMD_DEV_TYPE_UINT64, .op = SHMD_DEV_REDUCE_MAX, .kind = SHMDI_REDUCE, .bytes = c->n * 128};
+
+	if (!is_reduction)
+		return shmdi_coll_read_blocks(c, c->me * 128, 128, 0);
+	shmdi_math_divide(c, &m);
+	return shmdi_math_large_rest(c, &m);
+}
+
+static void call_in_halves(const struct lab_thread *me)
+{
+	struct halves *halves = me->arg;
+	uint8_t *source = pe_lab_memory(me->lab, me->pe);
+	struct shmd_dev_coll args = shmd_dev_coll_of(source + 4096, source, 128);
+	_Alignas(64) uint8_t bounce[1024];
+	struct shmdi_coll c;
+
+	me->ctx->bounce_addr = (uintptr_t)bounce;
+	me->ctx->bounce_bytes = sizeof(bounce);
+	ASSERT_EQ(shmdi_coll_begin(&c, me->ctx, &me->lab->pes[me->pe].team, shmdi_ctx_mode(me->ctx)), SHMD_DEV_OK);
+	ASSERT_EQ(shmdi_coll_sides(&c, &args, c.n * 128, c.n * 128), SHMD_DEV_OK);
+	ASSERT_EQ(shmdi_coll_meet(&c), SHMD_DEV_OK);
+	while (me->pe == 1 && !__atomic_load_n(&halves->has_failed, __ATOMIC_ACQUIRE))
+		sched_yield();
+	c.mode.timeout_nsec = me->pe == 1 ? PATIENCE : me->pe ? 300 * MSEC : 2 * MSEC;
+	halves->status[me->pe] = second_half(&c, halves->is_reduction);
+	if (me->pe)
+		return;
+	use_source_again(me->lab, 0);
+	__atomic_store_n(&halves->has_failed, 1, __ATOMIC_RELEASE);
+}
+
+TEST(nobody_takes_what_a_pe_that_failed_has_changed_since)
+{
+	for (uint32_t i = 0; i < 4; i++) {
+		/* Each tells each, or in rounds. */
+		struct pe_lab *lab = pe_lab_new(i & 1 ? 3 : 5);
+		struct halves halves = {.is_reduction = i / 2};
+
+		for (uint32_t pe = 0; pe < lab->n_pes; pe++)
+			lab->pes[pe].team.flags = i & 1 ? SHMD_TEAM_MAPPED : 0;
+		pe_lab_run(lab, 1, call_in_halves, &halves);
+		for (uint32_t pe = 0; pe < lab->n_pes; pe++)
+			ASSERT_EQ(halves.status[pe], SHMD_DEV_TIMEOUT);
+		pe_lab_free(lab);
+	}
+}
+
+#define BLOCK 1000u
+
+static void alltoall_by_pieces(const struct lab_thread *me)
+{
+	uint8_t *source = pe_lab_memory(me->lab, me->pe), *dest = source + LAB_PES * BLOCK;
+	struct shmd_dev_coll args = shmd_dev_coll_of(dest, source, BLOCK);
+	struct shmdi_coll c;
+
+	for (uint32_t i = 0; i < me->lab->n_pes * BLOCK; i++)
+		source[i] = (uint8_t)(i * 7 + i / 256 + me->pe * 31);
+	ASSERT_EQ(shmdi_coll_begin(&c, me->ctx, &me->lab->pes[me->pe].team, shmdi_ctx_mode(me->ctx)), SHMD_DEV_OK);
+	ASSERT_EQ(shmdi_coll_sides(&c, &args, c.n * BLOCK, c.n * BLOCK), SHMD_DEV_OK);
+	ASSERT_EQ(shmdi_coll_piece(&c), me->lab->n_pes > 4 ? 65536u : 0u);
+	ASSERT_EQ(shmdi_coll_meet(&c), SHMD_DEV_OK);
+	ASSERT_EQ(shmdi_coll_read_blocks(&c, c.me * BLOCK, BLOCK, 48), SHMD_DEV_OK);
+	for (uint32_t at = 0; at < c.n * BLOCK; at++) {
+		uint32_t from = at / BLOCK, i = me->pe * BLOCK + at % BLOCK;
+
+		ASSERT_EQ(dest[at], (uint8_t)(i * 7 + i / 256 + from * 31));
+	}
+}
+
+TEST(pieces_of_each_block_in_turn_make_whole_blocks)
+{
+	for (uint32_t n = 4; n <= 6; n++) {
+		struct pe_lab *lab = pe_lab_new(n);
+
+		for (uint32_t pe = 0; pe < n; pe++)
+			lab->pes[pe].team.flags = SHMD_TEAM_MAPPED;
+		pe_lab_run(lab, 1, alltoall_by_pieces, NULL);
+		pe_lab_free(lab);
+	}
 }
 
 /* PE 1 has failed; the others call when it goes on with syncs, which they must not take for the rest of its call. */

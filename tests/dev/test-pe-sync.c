@@ -365,3 +365,52 @@ TEST(locks_refuse_wrong_words_and_end_with_their_holder)
 	ASSERT_EQ(shmd_dev_lock(ctx, lock), SHMD_DEV_PE_GONE);
 	pe_lab_free(lab);
 }
+
+/* PE 1 ends with the lock, and PE 2 in the queue behind it: they get no turn once they are forgiven. */
+TEST(a_pe_that_was_forgiven_holds_no_lock)
+{
+	for (uint64_t first = 0; first <= 0xffffe; first += 0xffffe) {
+		struct pe_lab *lab = pe_lab_new(4);
+		uint64_t *lock[4];
+
+		for (uint32_t pe = 0; pe < 4; pe++)
+			lock[pe] = (uint64_t *)pe_lab_memory(lab, pe);
+		*lock[0] = first << 44 | first << 24;
+		ASSERT_EQ(shmd_dev_lock(&lab->pes[1].ctx, lock[1]), SHMD_DEV_OK);
+		/* As PE 2 leaves it when it ends in the wait. */
+		*lock[2] = 1u << 23 | 1u << 22 | ((first + 1) & 0xfffff);
+		*lock[0] += 1ull << 44;
+		pe_lab_end_pe(lab, 1);
+		pe_lab_end_pe(lab, 2);
+		ASSERT_EQ(shmd_dev_lock(&lab->pes[3].ctx, lock[3]), SHMD_DEV_PE_GONE);
+		pe_lab_forgive(lab);
+		ASSERT_EQ(shmd_dev_lock_test(&lab->pes[0].ctx, lock[0]), SHMD_DEV_OK);
+		ASSERT_EQ(shmd_dev_lock_test(&lab->pes[3].ctx, lock[3]), SHMD_DEV_AGAIN);
+		ASSERT_EQ(shmd_dev_unlock(&lab->pes[0].ctx, lock[0]), SHMD_DEV_OK);
+		lab->pes[3].ctx.timeout_nsec = PATIENCE;
+		ASSERT_EQ(shmd_dev_lock(&lab->pes[3].ctx, lock[3]), SHMD_DEV_OK);
+		ASSERT_EQ(shmd_dev_unlock(&lab->pes[3].ctx, lock[3]), SHMD_DEV_OK);
+		/* Nobody takes a later turn with one of their numbers for theirs. */
+		ASSERT_EQ(*lock[1], 0u);
+		ASSERT_EQ(*lock[2], 0u);
+		ASSERT_EQ(*lock[3], 0u);
+		pe_lab_free(lab);
+	}
+}
+
+TEST(a_lock_of_a_pe_that_was_forgiven_goes_to_the_next_that_asks)
+{
+	struct pe_lab *lab = pe_lab_new(3);
+	uint64_t *lock[3];
+
+	for (uint32_t pe = 0; pe < 3; pe++)
+		lock[pe] = (uint64_t *)pe_lab_memory(lab, pe);
+	ASSERT_EQ(shmd_dev_lock(&lab->pes[1].ctx, lock[1]), SHMD_DEV_OK);
+	pe_lab_end_pe(lab, 1);
+	pe_lab_forgive(lab);
+	lab->pes[2].ctx.timeout_nsec = PATIENCE;
+	ASSERT_EQ(shmd_dev_lock(&lab->pes[2].ctx, lock[2]), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_unlock(&lab->pes[2].ctx, lock[2]), SHMD_DEV_OK);
+	ASSERT_EQ(*lock[1], 0u);
+	pe_lab_free(lab);
+}

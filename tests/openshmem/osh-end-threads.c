@@ -86,6 +86,59 @@ int way_threads(void)
 	return 0;
 }
 
+/* Each thread has its words and its sets: those of two and three PEs that begin at its number. */
+#define N_SET_THREADS 6
+#define N_SET_ROUNDS 20
+
+struct set_user {
+	pthread_t thread;
+	int number;
+	long *word; /* symmetric */
+};
+
+static void use_set(const struct set_user *user, int start, int size)
+{
+	static long sync[N_SET_THREADS][SHMEM_BARRIER_SYNC_SIZE];
+	int at = shmem_my_pe() - start;
+
+	if (at < 0 || at >= size)
+		return;
+	for (int round = 1; round <= N_SET_ROUNDS; round++) {
+		shmem_long_p(user->word, round * 10 + size, start + (at + 1) % size);
+		shmem_barrier(start, 0, size, sync[user->number]);
+		CHECK(*user->word == round * 10 + size);
+		(shmem_sync)(start, 0, size, sync[user->number]);
+	}
+}
+
+static void *use_sets(void *arg)
+{
+	const struct set_user *user = arg;
+	int n = shmem_n_pes(), size = 2 + user->number % (n - 1);
+
+	use_set(user, (user->number + user->number / (n - 1)) % (n - size + 1), size);
+	return NULL;
+}
+
+/* 9.10.2 with 9.2: threads on sets of their own, of which there are more at a time than teams. */
+int way_sets_of_threads(void)
+{
+	struct set_user users[N_SET_THREADS];
+	int provided;
+	long *words;
+
+	CHECK(shmem_init_thread(SHMEM_THREAD_MULTIPLE, &provided) == 0);
+	words = shmem_calloc(N_SET_THREADS, sizeof(*words));
+	for (int i = 0; i < N_SET_THREADS; i++) {
+		users[i] = (struct set_user){.number = i, .word = &words[i]};
+		CHECK(!pthread_create(&users[i].thread, NULL, use_sets, &users[i]));
+	}
+	for (int i = 0; i < N_SET_THREADS; i++)
+		CHECK(!pthread_join(users[i].thread, NULL));
+	shmem_finalize();
+	return 0;
+}
+
 static void *exit_all(void *unused)
 {
 	(void)unused;
@@ -107,8 +160,8 @@ int way_exit_of_thread(void)
 	return 99;
 }
 
-#ifdef __SANITIZE_ADDRESS__
-/* It leaves data where it is, and finds leaks by ptrace. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+/* The library leaves data where it is, or stops no thread while it moves. */
 int way_no_ptrace(void)
 {
 	fprintf(stderr, "the threads of the program could not be stopped: there is no need to\n");

@@ -288,7 +288,8 @@ int main(int argc, char **argv)
 	} ways[] = {{"twice", twice}, {"threads", way_threads}, {"info", info}, {"start-pes", old_start}, {"no-finalize", no_finalize},
 		    {"exit-handler", exit_handler}, {"failure", failure}, {"bad-pe", bad_pe}, {"negative-pe", negative_pe}, {"no-init", no_init},
 		    {"half-finalize", half_finalize}, {"after-finalize", after_finalize}, {"many-exits", many_exits}, {"flush-all", flush_all},
-		    {"exit-of-thread", way_exit_of_thread}, {"exit-of-reader", exit_of_reader}, {"many-sets", many_sets}, {"no-ptrace", way_no_ptrace}};
+		    {"exit-of-thread", way_exit_of_thread}, {"exit-of-reader", exit_of_reader}, {"many-sets", many_sets},
+		    {"no-ptrace", way_no_ptrace}, {"sets-of-threads", way_sets_of_threads}};
 
 	for (size_t i = 0; argc == 2 && i < sizeof(ways) / sizeof(ways[0]); i++)
 		if (!strcmp(ways[i].name, argv[1]))

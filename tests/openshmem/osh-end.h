@@ -4,6 +4,7 @@
 #define OSH_END_H
 
 int way_threads(void);
+int way_sets_of_threads(void);
 int way_exit_of_thread(void);
 int way_no_ptrace(void);
 

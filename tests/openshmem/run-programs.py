@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a program that checks the OpenSHMEM library, with several numbers of PEs: run-programs.py SHMEMCTL PROGRAM PATHS N...
 
-PATHS: of the runtime (self,mapped or self,queue). With PATHS ends, the program's ways to end are tried, each with its status and words.
+PATHS: of the runtime (self,mapped or self,queue). With PATHS ends or ends-cxx, the program's ways to end are tried, each with its status and words.
 """
 import os
 import subprocess
@@ -39,6 +39,7 @@ WAYS = [
     Way('many-sets', environment={'SHMD_MAX_TEAMS': '7'}, n_pes=4),
     # Each PE begins 4 teams with its world, and then 2 for each of its sets, however often it calls on them.
     Way('many-sets', environment={'SHMD_LOG': 'team=debug'}, most=('begins: ', 4 * 4 + 2 * 16), n_pes=4),
+    Way('sets-of-threads', environment={'SHMD_MAX_TEAMS': '7'}, n_pes=5),
     Way('no-ptrace', stderr='the threads of the program could not be stopped'),
     Way('flush-all', status=4, stdout=['[0] words of 0', '[1] words of 1', '[2] words of 2']),
     Way('many-exits', status=(11, 12, 13)),
@@ -48,14 +49,20 @@ WAYS = [
     Way('global-exit 3', status=3, stdout='[2] last words'),
 ]
 
+WAYS_CXX = [
+    Way('streams', status=3, stdout=['[0] words of 0', '[1] words of 1', '[1] handler', '[1] destructor', '[2] words of 2']),
+    Way('stuck-handler', status=4, stdout=['[0] words of 0', '[1] words of 1', '[2] words of 2']),
+    Way('exit-in-handler', status=5),
+]
+
 
 def run(shmemctl, n_pes, command, **environment):
     return subprocess.run([shmemctl, 'run', '-n', str(n_pes), *command], capture_output=True, text=True, timeout=PATIENCE_SEC,
                           check=False, env=os.environ | environment)
 
 
-def try_ways(shmemctl, program):
-    for way in WAYS:
+def try_ways(shmemctl, program, ways):
+    for way in ways:
         done = run(shmemctl, way.n_pes, [program, *way.arguments.split()], **way.environment)
         lines = set(way.stdout if isinstance(way.stdout, list) else filter(None, [way.stdout]))
         statuses = way.status if isinstance(way.status, tuple) else (way.status,)
@@ -79,8 +86,8 @@ def main():
     if os.environ.get('MESON_EXE_WRAPPER'):
         print('the launcher starts programs of this machine alone')
         sys.exit(77)
-    if paths == 'ends':
-        try_ways(shmemctl, program)
+    if paths.startswith('ends'):
+        try_ways(shmemctl, program, WAYS if paths == 'ends' else WAYS_CXX)
     else:
         try_numbers(shmemctl, program, paths, map(int, numbers))
 

@@ -238,14 +238,14 @@ static void assert_names_the_first(const struct shmd_world *world, const char *c
 		ASSERT(strstr(shmd_error_text(), " did not come within the time limit (SHMD_TIMEOUT)"));
 }
 
-/* The first call gives up; when all others have, too, the next one says who did not come. */
+/* The first call gives up; when all others have, too, the next one says who did not come to that one, and has another root. */
 static void give_up(struct shmd_world *world, const struct absence *absence, struct shmd_team *team, uint64_t *words, bool has_root)
 {
 	int n = shmd_n_pes(world), enough = (has_root ? 2 : 1) * (n - 1);
 
 	for (int i = 0; i < 2; i++) {
 		if (has_root)
-			ASSERT_ERR(shmd_broadcast(team, words, words, 8, 0), ETIMEDOUT);
+			ASSERT_ERR(shmd_broadcast(team, words, words, 8, i ? 1 : 0), ETIMEDOUT);
 		else
 			ASSERT_ERR(shmd_fcollect(team, words + 64, words, 8), ETIMEDOUT);
 		if (i == 0)
@@ -270,9 +270,9 @@ static int misses_the_first(const struct world_lab *lab, int pe, void *arg)
 	} else {
 		shmd_ctx_dev(shmd_world_ctx(world))->timeout_nsec = NSEC_PER_SEC / 10;
 		give_up(world, absence, teams[0], words, false);
-		assert_names_the_first(world, "fcollect", "", is_sure);
+		assert_names_the_first(world, "fcollect, after the fcollect that failed", "", is_sure);
 		give_up(world, absence, teams[1], words, true);
-		assert_names_the_first(world, "broadcast", is_rounds ? "" : ", or a PE that it waits for,", is_sure);
+		assert_names_the_first(world, "broadcast, after the broadcast that failed", is_rounds ? "" : ", or a PE that it waits for,", is_sure);
 		shmd_ctx_dev(shmd_world_ctx(world))->timeout_nsec = test_patience_nsec();
 	}
 	world_lab_must(shmd_barrier_all(world), "barrier");

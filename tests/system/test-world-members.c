@@ -429,9 +429,11 @@ static int gives_up(const struct world_lab *lab, int pe, void *arg)
 		for (int i = 0; team && i < 3; i++)
 			ASSERT(ids[i] == 0 || ids[i] == shmd_team_dev(team)->id);
 		sync_patiently(world);
-		/* If some have none, the others cannot end theirs, and an id is lost with each. */
+		/* If some have none, the others cannot end theirs, and an id is lost with each. Giving up is for calls that make a team. */
+		set_limit(world, UINT64_C(60) * 1000 * 1000 * 1000);
 		if (ids[0] && ids[1] && ids[2])
 			world_lab_must(shmd_team_destroy(team), "destroy");
+		set_limit(world, 20 * 1000 * 1000);
 		sync_patiently(world);
 	}
 	set_limit(world, UINT64_C(60) * 1000 * 1000 * 1000);

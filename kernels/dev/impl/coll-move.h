@@ -3,15 +3,20 @@
  * Collectives that move data: the bodies. Contracts are in coll.h, which includes this.
  *
  * A few bytes travel with the exchange, in slots. Everything else is read by those who want it, straight from source into dest: all
- * have called (meet), each reads, all have read (meet).
+ * have called (meet), each reads, all have read (meet again).
  */
 #include <shmd/dev/coll.h>
 
 #ifndef SHMDI_COLL_MOVE_H
 #define SHMDI_COLL_MOVE_H
 
+#include <shmd/dev/impl/coll-left.h>
 #include <shmd/dev/impl/coll-team.h>
 #include <shmd/dev/impl/pe-strided.h>
+
+/* Members up to which an alltoall reads whole blocks, and what it reads of each at a time where there are more. */
+#define SHMDI_COLL_WHOLE_BLOCKS 4u
+#define SHMDI_COLL_PIECE 65536u
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------------ */
 
@@ -30,19 +35,34 @@ SHMDI_FN int shmdi_coll_read(const struct shmdi_coll *c, uint32_t i, uint64_t to
 	return SHMD_DEV_OK;
 }
 
-/* Block i of dest from member i's source, at `from` there, for all members. */
-SHMDI_FN int shmdi_coll_read_all(struct shmdi_coll *c, uint64_t from, uint64_t bytes)
+/* Among many members all copy at once beyond what caches hold, and short pieces of each source in turn are quicker there. 0: whole blocks. */
+SHMDI_FN uint64_t shmdi_coll_piece(const struct shmdi_coll *c)
 {
-	uint32_t i, j;
-	int rc = shmdi_coll_meet(c);
+#if SHMDI_CUDA
+	(void)c;
+	return 0;
+#else
+	return !c->by_queue && c->n > SHMDI_COLL_WHOLE_BLOCKS ? SHMDI_COLL_PIECE : 0;
+#endif
+}
 
-	for (i = 0; i < c->n && !rc; i++) {
-		j = shmdi_coll_other(c, i);
-		rc = shmdi_coll_read(c, j, j * bytes, from, bytes);
+/* All have called. Block i of dest from member i's source, at `from` there, for all members: pieces of each in turn. */
+SHMDI_FN int shmdi_coll_read_blocks(struct shmdi_coll *c, uint64_t from, uint64_t bytes, uint64_t piece)
+{
+	uint64_t at, part;
+	uint32_t i, j;
+	int rc = SHMD_DEV_OK;
+
+	for (at = 0; at < bytes && !rc; at += part) {
+		part = piece && bytes - at > piece ? piece : bytes - at;
+		for (i = 0; i < c->n && !rc; i++) {
+			j = shmdi_coll_other(c, i);
+			rc = shmdi_coll_read(c, j, j * bytes + at, from + at, part);
+		}
 	}
 	if (!rc)
 		rc = shmdi_coll_settle(c);
-	return rc ? rc : shmdi_coll_meet(c);
+	return rc ? rc : shmdi_coll_meet_again(c);
 }
 
 /* Block i of dest from the slot of member i. One caller; `stride` as shmdi_coll_tell_all(). */
@@ -66,8 +86,10 @@ SHMDI_FN int shmdi_coll_blocks_to_all(struct shmdi_coll *c, uint64_t stride, uin
 {
 	int rc = SHMD_DEV_OK;
 
-	if (shmd_dev_coll_plan(c->team, bytes) != SHMD_DEV_COLL_SLOTS)
-		return shmdi_coll_read_all(c, c->me * stride, bytes);
+	if (shmd_dev_coll_plan(c->team, bytes) != SHMD_DEV_COLL_SLOTS) {
+		rc = shmdi_coll_meet(c);
+		return rc ? rc : shmdi_coll_read_blocks(c, c->me * stride, bytes, stride ? shmdi_coll_piece(c) : 0);
+	}
 	c->number++;
 	if (shmdi_scope_enter(c->mode.scope))
 		rc = shmdi_coll_slots_one(c, stride, bytes);
@@ -170,7 +192,7 @@ SHMDI_FN int shmdi_broadcast_rounds(struct shmdi_coll *c, uint32_t root, uint64_
 		rc = shmdi_coll_read(c, root, 0, 0, bytes);
 	if (!rc)
 		rc = shmdi_coll_settle(c);
-	return rc ? rc : shmdi_coll_meet(c);
+	return rc ? rc : shmdi_coll_meet_again(c);
 }
 
 SHMDI_FN int shmdi_broadcast(struct shmdi_coll *c, uint32_t root, uint64_t bytes)
@@ -213,7 +235,7 @@ SHMDI_FN int shmdi_alltoalls(struct shmdi_coll *c, const struct shmd_dev_stride 
 	}
 	if (!rc)
 		rc = shmdi_coll_settle(c);
-	return rc ? rc : shmdi_coll_meet(c);
+	return rc ? rc : shmdi_coll_meet_again(c);
 }
 
 /* ---- what a program calls --------------------------------------------------------------------------------------------------------- */

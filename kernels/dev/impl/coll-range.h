@@ -2,7 +2,7 @@
 /*
  * The large way of reductions and scans: each PE has a range of the elements. It reads that range of every source, combines in the order
  * of the team, and writes the results to every dest. Nobody else touches the range meanwhile, so dest and source may be equal. All have
- * called (meet), each computes, all have written (meet).
+ * called (meet), each computes, all have written (meet again).
  *
  * A thread works through tiles. Elements behind a queue come into memory of the context first (pe-bounce.h), a piece at a time.
  */
@@ -11,6 +11,7 @@
 #ifndef SHMDI_COLL_RANGE_H
 #define SHMDI_COLL_RANGE_H
 
+#include <shmd/dev/impl/coll-left.h>
 #include <shmd/dev/impl/coll-ops.h>
 #include <shmd/dev/impl/coll-team.h>
 #include <shmd/dev/impl/pe-bounce.h>
@@ -347,17 +348,23 @@ SHMDI_FN int shmdi_math_range(struct shmdi_coll *c, struct shmdi_math *m)
 	return rc ? rc : shmdi_coll_settle(c);
 }
 
+/* All have called. */
+SHMDI_FN int shmdi_math_large_rest(struct shmdi_coll *c, struct shmdi_math *m)
+{
+	int rc = shmdi_math_range(c, m);
+
+	if (!rc)
+		rc = shmdi_coll_meet_again(c);
+	if (!rc && m->to)
+		shmdi_copy(c->dest.own, c->dest.own + m->to, m->end - m->begin, c->mode.scope);
+	return rc;
+}
+
 SHMDI_FN int shmdi_math_large(struct shmdi_coll *c, struct shmdi_math *m)
 {
 	int rc = shmdi_coll_meet(c);
 
-	if (!rc)
-		rc = shmdi_math_range(c, m);
-	if (!rc)
-		rc = shmdi_coll_meet(c);
-	if (!rc && m->to)
-		shmdi_copy(c->dest.own, c->dest.own + m->to, m->end - m->begin, c->mode.scope);
-	return rc;
+	return rc ? rc : shmdi_math_large_rest(c, m);
 }
 
 #endif

@@ -4,8 +4,11 @@
  *
  * The word holds three fields. Two are used in the copy of PE 0 of the world, and make a queue of PEs: `next`, the ticket that the next
  * PE takes, and `serving`, that of the holder. The third is used in each PE's own copy: whether one of its threads waits or
- * holds (BUSY), so that a PE has one ticket at most, and the ticket that a thread left behind when it gave up (KEPT). A
- * field changes by adding the difference, which leaves the others alone.
+ * holds (BUSY), so that a PE has one ticket at most, and its ticket (KEPT): that of the thread that waits or holds, or one that a thread left
+ * behind when it gave up. A field changes by adding the difference, which leaves the others alone.
+ *
+ * Where atomics are loads and stores, the copy of a PE that has ended can be read, so whoever waits passes its turn on once the program has
+ * forgiven it. Only by queues is a ticket not written down: the copy of a PE that has ended cannot be read there.
  *
  *	63 next 44 | 43 serving 24 | 23 BUSY | 22 KEPT | 19 ticket 0
  */
@@ -29,7 +32,7 @@ struct shmdi_lock {
 	uint64_t turn_nsec; /* how long the caller waits for its turn */
 	struct shmdi_pe_at queue; /* the copy of PE 0 */
 	struct shmdi_pe_at own;
-	uint64_t kept; /* KEPT and the ticket, or 0: what the own copy has beside BUSY */
+	uint64_t kept; /* KEPT and the ticket, or 0: what the own copy has beside BUSY and the fields of the queue */
 	uint64_t ticket;
 };
 
@@ -140,15 +143,82 @@ SHMDI_FN int shmdi_lock_enter(struct shmdi_lock *lock, struct shmdi_pe_wait *wai
 
 /* ---- among PEs ------------------------------------------------------------------------------------------------------------------ */
 
-/* The thread that acts has the lock: what its holders stored before is visible, and its ticket is used up. */
+/* The thread that acts has the lock: what its holders stored before is visible. */
 SHMDI_FN int shmdi_lock_won(struct shmdi_lock *lock)
 {
-	uint64_t old;
-
+	(void)lock;
 #if SHMDI_CUDA
 	shmdi_pes_fence();
 #endif
-	return lock->kept ? shmdi_lock_add(lock, &lock->own, 0 - lock->kept, &old) : (int)SHMD_DEV_OK;
+	return SHMD_DEV_OK;
+}
+
+/* The own copy has the ticket until the PE gives it back, where others can read it. */
+SHMDI_FN int shmdi_lock_write_down(struct shmdi_lock *lock)
+{
+	uint64_t old;
+
+	if (lock->kept || !lock->own.addr)
+		return SHMD_DEV_OK;
+	lock->kept = SHMDI_LOCK_KEPT | lock->ticket;
+	return shmdi_lock_add(lock, &lock->own, lock->kept, &old);
+}
+
+/* The difference that makes the next one the holder. Behind the last ticket comes 0, without a carry into `next`. */
+SHMDI_FN uint64_t shmdi_lock_step(uint64_t word)
+{
+	return shmdi_lock_serving(word) == SHMDI_LOCK_TICKETS ? 0 - SHMDI_LOCK_TICKETS * SHMDI_LOCK_SERVING : SHMDI_LOCK_SERVING;
+}
+
+/* The copy of a PE that has ended, where it is mapped; else 0. */
+SHMDI_FN uint64_t *shmdi_lock_of_gone(const struct shmdi_lock *lock, uint32_t pe)
+{
+	const struct shmd_dev_pe *entry = shmdi_pe_entry(shmdi_world_of(lock->ctx), pe);
+	uint64_t base = SHMDI_FIXED(entry->heap_addr[lock->own.heap]);
+
+	if (!pe || !base || shmdi_path_load(entry, lock->own.heap) != SHMD_PATH_GONE)
+		return 0;
+	return (uint64_t *)(uintptr_t)(base + lock->own.offset);
+}
+
+/*
+ * A PE that has ended gets no turn. Its ticket is taken from its copy when it was served, or tickets that come round to it would pass for its own.
+ * *word is what the queue has. Another PE may do the same.
+ */
+SHMDI_SLOW int shmdi_lock_pass_on(struct shmdi_lock *lock, uint64_t *word)
+{
+	uint32_t pe, n_pes = SHMDI_FIXED(shmdi_world_of(lock->ctx)->n_pes);
+	uint64_t *copy, kept, waiting;
+	int won = 0, rc = SHMD_DEV_OK;
+
+	for (pe = 0; pe < n_pes && !rc; pe++) {
+		copy = lock->queue.addr ? shmdi_lock_of_gone(lock, pe) : 0;
+		kept = copy ? shmdi_pes_load(copy, 8) : 0;
+		if (!(kept & SHMDI_LOCK_KEPT))
+			continue;
+		if ((kept & SHMDI_LOCK_TICKETS) == shmdi_lock_serving(*word)) {
+			rc = shmdi_lock_swap(lock, &lock->queue, word, *word + shmdi_lock_step(*word), &won);
+			if (!rc && won)
+				rc = shmdi_lock_look(lock, &lock->queue, word);
+		}
+		waiting = ((kept & SHMDI_LOCK_TICKETS) - shmdi_lock_serving(*word)) & SHMDI_LOCK_TICKETS;
+		if (!rc && waiting >= ((shmdi_lock_next(*word) - shmdi_lock_serving(*word)) & SHMDI_LOCK_TICKETS))
+			(void)shmdi_pes_compare_swap(copy, 8, kept, 0);
+		/* The next one may have ended, too. */
+		pe = won ? UINT32_MAX : pe;
+		won = 0;
+	}
+	return rc;
+}
+
+/* Before the program has forgiven them, waits end instead. */
+SHMDI_FN int shmdi_lock_pass_gone(struct shmdi_lock *lock, uint64_t *word)
+{
+	const struct shmd_dev_world *world = shmdi_world_of(lock->ctx);
+
+	if (SHMDI_LIKELY(!shmdi_word_load32(&world->n_gone)) || shmdi_world_status(world))
+		return SHMD_DEV_OK;
+	return shmdi_lock_pass_on(lock, word);
 }
 
 /* A ticket: the one that was kept, or a new one. *ret_serving says who has the lock. */
@@ -165,7 +235,7 @@ SHMDI_FN int shmdi_lock_ask(struct shmdi_lock *lock, uint64_t *ret_serving)
 		return rc;
 	lock->ticket = lock->kept ? lock->kept & SHMDI_LOCK_TICKETS : shmdi_lock_next(word);
 	*ret_serving = shmdi_lock_serving(word);
-	return SHMD_DEV_OK;
+	return shmdi_lock_write_down(lock);
 }
 
 /*
@@ -210,6 +280,8 @@ SHMDI_APART int shmdi_lock_one(struct shmdi_lock *lock)
 			rc = shmdi_pe_wait_round(&wait);
 		if (!rc)
 			rc = shmdi_lock_look(lock, &lock->queue, &word);
+		if (!rc)
+			rc = shmdi_lock_pass_gone(lock, &word);
 		if (rc)
 			return shmdi_lock_leave(lock, rc);
 		serving = shmdi_lock_serving(word);
@@ -241,14 +313,17 @@ SHMDI_FN int shmdi_lock_try_one(struct shmdi_lock *lock)
 	uint64_t word;
 	int won = 0, rc = shmdi_lock_look(lock, &lock->queue, &word);
 
+	if (!rc)
+		rc = shmdi_lock_pass_gone(lock, &word);
 	if (!rc && lock->kept)
 		return shmdi_lock_serving(word) == (lock->kept & SHMDI_LOCK_TICKETS) ? SHMD_DEV_OK : SHMD_DEV_AGAIN;
 	while (!rc && !won) {
 		if (shmdi_lock_serving(word) != shmdi_lock_next(word))
 			return SHMD_DEV_AGAIN;
+		lock->ticket = shmdi_lock_next(word);
 		rc = shmdi_lock_swap(lock, &lock->queue, &word, word + SHMDI_LOCK_NEXT, &won);
 	}
-	return rc;
+	return rc ? rc : shmdi_lock_write_down(lock);
 }
 
 SHMDI_APART int shmdi_lock_test_one(struct shmdi_lock *lock)
@@ -274,22 +349,18 @@ SHMDI_FN int shmd_dev_lock_test(struct shmd_dev_ctx *ctx, uint64_t *lock)
 
 SHMDI_APART int shmdi_unlock_one(struct shmdi_lock *lock)
 {
-	uint64_t word, old, step = SHMDI_LOCK_SERVING;
+	uint64_t word, old;
 	int rc = shmdi_lock_look(lock, &lock->own, &word);
 
 	if (!rc && !(word & SHMDI_LOCK_BUSY))
 		return SHMD_DEV_INVALID;
+	lock->kept = word & (SHMDI_LOCK_KEPT | SHMDI_LOCK_TICKETS);
 	if (!rc)
 		rc = shmd_dev_quiet_as(lock->ctx, lock->mode);
 	if (!rc)
 		rc = shmdi_lock_look(lock, &lock->queue, &word);
-	if (rc)
-		return rc;
-	/* Behind the last ticket comes 0, without a carry into `next`. */
-	if (shmdi_lock_serving(word) == SHMDI_LOCK_TICKETS)
-		step = 0 - SHMDI_LOCK_TICKETS * SHMDI_LOCK_SERVING;
-	lock->kept = 0;
-	rc = shmdi_lock_add(lock, &lock->queue, step, &old);
+	if (!rc)
+		rc = shmdi_lock_add(lock, &lock->queue, shmdi_lock_step(word), &old);
 	return rc ? rc : shmdi_lock_exit(lock, 0);
 }
 

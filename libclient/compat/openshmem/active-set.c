@@ -3,13 +3,21 @@
  * Active sets: PEs start, start + 2^log_stride, ... as the collective calls of before 1.5 name them.
  *
  * The first call on a set makes a team of its PEs, without the others, and the library keeps it until finalize; all later calls on that
- * set use it. A PE keeps as many as half of its room for teams. A set that is too much for one of its PEs gets a team for each call, which ends
- * with the call; its PEs agree on that by a split. The work arrays of the program are left as they are.
+ * set use it. A PE keeps as many as half of its room for teams, and none with one of the last ids, so any PEs find an id in common there. A set that
+ * is too much for one of its PEs gets a team for each call, which ends with the call; its PEs agree on that by a split. The work arrays of the
+ * program are left as they are.
+ *
+ * Threads that make more teams at once than there are ids wait: whoever has a team needs no other one to end its call.
  */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#include <shmd/abi/world.h>
 
 #include <shmd-info.h>
 
@@ -17,12 +25,18 @@
 
 /* Teams that every world has, for which the setting has room as well. */
 #define N_BUILTIN 4
+/* Ids for the sets that are not kept. */
+#define MOST_FOR_OTHERS 16
 
 struct kept_set {
 	struct osh_set set;
 	struct shmd_team *team;
 	struct kept_set *next;
 };
+
+/* All PEs of a set try again as often, and none goes on to another call meanwhile. */
+#define TRY_AGAIN_MSEC 1
+#define SAY_AFTER_SEC 10
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* not held while a team is made: other sets go on */
 static struct kept_set *kept;
@@ -73,15 +87,15 @@ static uint64_t room_for_teams(void)
 	return N_BUILTIN;
 }
 
-/* All PEs of the set have room, and memory, for one more: then they are a team of their own for a moment. */
+/* All PEs of the set can keep it, and have memory for that: then they are a team of their own for a moment. */
 static bool all_have_room(struct shmd_team *team, bool has_memory)
 {
-	uint64_t room = (room_for_teams() - N_BUILTIN) / 2;
+	uint64_t n_ids = room_for_teams(), room = (n_ids - N_BUILTIN) / 2, others = room < MOST_FOR_OTHERS ? room : MOST_FOR_OTHERS;
 	struct shmd_team *those = NULL;
 	bool all;
 
 	pthread_mutex_lock(&lock);
-	all = has_memory && n_kept < room;
+	all = has_memory && n_kept < room && shmd_team_dev(team)->id < n_ids - others;
 	pthread_mutex_unlock(&lock);
 	/* Without an id for them there is no room; all PEs get the same answer. */
 	if (shmd_team_split_color(team, all ? 0 : -1, 0, &those) || !those)
@@ -109,6 +123,24 @@ static bool keep(struct osh_set set, struct shmd_team *team)
 	return true;
 }
 
+/* Only threads of this library's calls give ids back, so one thread alone would wait for ever. */
+static int make_team_in_time(struct osh_set set, int *pes, struct shmd_team **ret_team)
+{
+	struct timespec begin, now;
+	bool has_said = false;
+	int r;
+
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	while ((r = make_team(set, pes, ret_team)) == -ENOSPC && osh.threads == SHMEM_THREAD_MULTIPLE) {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		if (!has_said && now.tv_sec - begin.tv_sec >= SAY_AFTER_SEC)
+			fprintf(stderr, "PE %d waits to make a team of an active set: %s\n", shmd_my_pe(osh.world), shmd_error_text());
+		has_said |= now.tv_sec - begin.tv_sec >= SAY_AFTER_SEC;
+		poll(NULL, 0, TRY_AGAIN_MSEC);
+	}
+	return r;
+}
+
 static struct osh_use make_use(const char *name, struct osh_set set)
 {
 	int *pes = calloc((size_t)set.size, sizeof(*pes)), r;
@@ -116,7 +148,7 @@ static struct osh_use make_use(const char *name, struct osh_set set)
 
 	if (!pes)
 		osh_fail(name, shmd_error_set(-ENOMEM, "no memory for an active set of %d PEs", set.size));
-	r = make_team(set, pes, &use.team);
+	r = make_team_in_time(set, pes, &use.team);
 	free(pes);
 	osh_check(name, r);
 	use.is_last = !keep(set, use.team);

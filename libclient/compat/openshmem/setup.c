@@ -5,7 +5,12 @@
  * Calls of init are counted; the last finalize closes the world, and a later init opens another one. A program that returns from main or
  * calls exit(0) without finalize is finalized then, as programs of before 1.2 expect; one that ends with another status leaves at once,
  * and the launcher ends the job.
+ *
+ * shmem_global_exit() is exit() on its PE, with a time limit, and then ends the other PEs. These flush their output and run no exit handlers: their
+ * threads are elsewhere in the program.
  */
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,9 +45,31 @@ static void note_status(int status, void *unused)
 	exit_status = status;
 }
 
+/* A call of shmem_global_exit(), which takes its thread through the exit handlers. */
+#define HANDLERS_MSEC 1000
+
+static bool is_ending;
+static int end_status;
+static pthread_t end_thread;
+
+static void end_all(void)
+{
+	shmd_world_abort(osh.world, end_status & 0xff ? end_status & 0xff : SHMD_ABORT_SUCCESS, "shmem_global_exit()");
+}
+
+static void *end_in_time(void *unused)
+{
+	(void)unused;
+	poll(NULL, 0, HANDLERS_MSEC);
+	end_all();
+	return NULL;
+}
+
 /* Behind all exit handlers and destructors of the program, which may use OpenSHMEM. */
 static void __attribute__((destructor)) at_end(void)
 {
+	if (__atomic_load_n(&is_ending, __ATOMIC_ACQUIRE) && osh.pid == getpid())
+		end_all();
 	if (!osh.world || osh.pid != getpid() || exit_status)
 		return;
 	osh.n_inits = 1;
@@ -166,11 +193,34 @@ void pshmem_finalize(void)
 }
 OSH_WEAK(shmem_finalize, pshmem_finalize)
 
+/* The first of several threads ends the process; an exit handler that calls this has no handlers left to wait for. */
+static void end_once_more(void)
+{
+	if (pthread_equal(end_thread, pthread_self()))
+		end_all();
+	for (;;)
+		pause();
+}
+
 void pshmem_global_exit(int status)
 {
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	pthread_t watch;
+
 	if (!osh.world)
 		exit(status);
-	shmd_world_abort(osh.world, status & 0xff ? status & 0xff : SHMD_ABORT_SUCCESS, "shmem_global_exit()");
+	pthread_mutex_lock(&lock);
+	if (is_ending) {
+		pthread_mutex_unlock(&lock);
+		end_once_more();
+	}
+	end_thread = pthread_self();
+	end_status = status;
+	__atomic_store_n(&is_ending, true, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&lock);
+	if (pthread_create(&watch, NULL, end_in_time, NULL))
+		end_all();
+	exit(status);
 }
 OSH_WEAK(shmem_global_exit, pshmem_global_exit)
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "libclient/runtime/bootstrap/last-words.h"
 
+#include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -29,11 +30,29 @@ void last_words(const char *format, ...)
 		return;
 }
 
+/* The streams of libstdc++, if the program has it, by the names of its ABI. Without std::ios::sync_with_stdio() they have bytes of their own. */
+static void flush_cxx(void)
+{
+	static const char narrow[] = "_ZNSo5flushEv", wide[] = "_ZNSt13basic_ostreamIwSt11char_traitsIwEE5flushEv";
+	static const struct {
+		const char *stream, *flush;
+	} all[] = {{"_ZSt4cout", narrow}, {"_ZSt4clog", narrow}, {"_ZSt5wcout", wide}, {"_ZSt5wclog", wide}};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		void *stream = dlsym(RTLD_DEFAULT, all[i].stream);
+		void *(*call)(void *) = (void *(*)(void *))dlsym(RTLD_DEFAULT, all[i].flush);
+
+		if (stream && call)
+			(void)call(stream);
+	}
+}
+
 static void *flush(void *unused)
 {
 	(void)unused;
 	/* First: a thread may wait for ever with another stream. */
 	fflush(stdout);
+	flush_cxx();
 	fflush(NULL);
 	return NULL;
 }

@@ -36,7 +36,10 @@ static void text_of_frame(const struct frame *frame, char text[TREE_TEXT_BYTES])
 	text[n] = 0;
 }
 
-/* The caller takes it, or it is late and nobody's. */
+/*
+ * The caller takes it, or it is late and nobody's. The process may end as soon as its call has returned, so the share of the ranks below goes into
+ * their connections first; what does not fit there is lost with it.
+ */
 static void deliver(struct tree *tree, const struct frame *frame)
 {
 	uint8_t *copy = frame->bytes ? malloc(frame->bytes) : NULL;
@@ -47,6 +50,7 @@ static void deliver(struct tree *tree, const struct frame *frame)
 	}
 	if (copy)
 		memcpy(copy, frame->body, frame->bytes);
+	tree_flush_down(tree);
 	pthread_mutex_lock(&tree->lock);
 	if (frame->seq + 1 == tree->seq && !tree->has_result && !tree->error) {
 		tree->result = *frame;

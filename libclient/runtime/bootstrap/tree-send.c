@@ -80,6 +80,14 @@ void tree_send_down(struct tree *tree, const struct frame *frame)
 		tree_send_to(tree, tree->children[i], frame);
 }
 
+void tree_flush_down(struct tree *tree)
+{
+	/* The thread's turn ends with what is left, and sees links that broke. */
+	for (unsigned int i = 0; i < JOIN_FANOUT; i++)
+		if (tree->children[i] && link_has_output(tree->children[i]))
+			(void)link_flush(tree->children[i]);
+}
+
 static struct frame text_frame(uint8_t type, unsigned int rank, int value, const char *text)
 {
 	return (struct frame){.type = type, .rank = rank, .value = (uint32_t)value, .bytes = (uint32_t)strlen(text),

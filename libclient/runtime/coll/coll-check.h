@@ -29,9 +29,9 @@ static inline struct shmd_dev_ctx *coll_ctx(const struct shmd_team *team)
 #define COLL_NO_ROOT (-1)
 
 /* A status that is not SHMD_DEV_OK. root: the member whose data all others wait for. */
-int coll_fail(const struct shmd_team *team, int status, const char *what, int root) __attribute__((cold, noinline));
+int coll_fail(struct shmd_team *team, int status, const char *what, int root) __attribute__((cold, noinline));
 
-static inline int coll_result(const struct shmd_team *team, int status, const char *what)
+static inline int coll_result(struct shmd_team *team, int status, const char *what)
 {
 	return __builtin_expect(status == SHMD_DEV_OK, 1) ? 0 : coll_fail(team, status, what, COLL_NO_ROOT);
 }

@@ -88,8 +88,15 @@ static int blame_one(const struct shmd_team *team, const char *call, uint32_t i,
 			      may_wait ? ", or a PE that it waits for," : "");
 }
 
-static int blame_none(const char *call)
+/* The word that a member leaves whose collective failed here while this PE read its source. */
+static int blame_none(const struct shmd_team *team, const char *call)
 {
+	uint32_t who = (uint32_t)word_at(team, team->dev.my_pe, SHMD_DEV_COLL_LEFT_OFFSET);
+	char text[PE_TEXT_BYTES];
+
+	if (who && who <= team->dev.n_pes)
+		return shmd_error_set(-ETIMEDOUT, "%s: %s gave up before all had read its data", call,
+				      pe_text(team->world->hellos, team_pe(team, (int)who - 1), text));
 	return shmd_error_set(-ETIMEDOUT, "%s: all PEs have come, but the time limit (SHMD_TIMEOUT) had passed", call);
 }
 
@@ -101,7 +108,7 @@ static int blame_sender(const struct shmd_team *team, const struct rounds *round
 	while ((UINT64_C(1) << round) < n && has_arrived(team, rounds, me, round))
 		round++;
 	if ((UINT64_C(1) << round) >= n)
-		return blame_none(call);
+		return blame_none(team, call);
 	return blame_one(team, call, (me + n - (1u << round)) % n, round > 0);
 }
 
@@ -158,7 +165,7 @@ static int blame_last(const struct shmd_team *team, const char *call)
 	for (uint32_t i = 0; i < team->dev.n_pes && least < team->dev.n_exchanges; i++)
 		if (i != team->dev.my_pe && newest_of(team, i) == least)
 			add_name(team, i, n++, names);
-	return n ? blame_some(call, names, n) : blame_none(call);
+	return n ? blame_some(call, names, n) : blame_none(team, call);
 }
 
 /* Only the root is waited for. It may have come and given up, since it waits for all. */

@@ -24,6 +24,8 @@ struct shmd_team {
 	struct shmd_team_config config; /* under the world's `tables` */
 	uint64_t n_boards; /* entries written to the board so far */
 	uint64_t gpu_addr; /* its copy for kernels; 0: not made. Under the world's gpu_copies */
+	const char *failed_call; /* the collective that failed first; NULL: none */
+	int failed_root; /* of it */
 	int lost; /* -errno: passing entries failed here, so members may disagree about ids */
 	struct shmd_team *prev, *next; /* of the world */
 };

@@ -481,3 +481,79 @@ TEST(a_book_that_is_no_book_of_this_job_is_refused)
 		ASSERT_ERR(members_new(bad, sizeof(bad), 3, &members), EPROTO);
 	}
 }
+
+/* ---- a rank that ends behind a call -------------------------------------------------------------------------------------------- */
+
+/* Rank 1 of 10, and the connection of rank 9, which is below it. */
+static struct link *make_rank_1_above_9(void)
+{
+	struct tree_attr attr = {.rank = 1, .size = 10, .place = 1, .timeout_nsec = test_patience_nsec()};
+	uint8_t secret[UID_SECRET_BYTES];
+	struct uid_parts parts;
+	struct knock as = {.secret = secret, .addresses = parts.addresses, .n_addresses = 1, .n_ports = 1, .who = "rank 1",
+			   .deadline = nsec_now() + test_patience_nsec(),
+			   .hello = {.purpose = WIRE_LINK, .rank = 9, .size = 10, .place = 9}};
+	struct wire_reply reply;
+	struct job job;
+	int fds[2];
+
+	job_init(&job, 10, NULL);
+	bootstrap_uid_drop(&job.uid);
+	ASSERT_OK(uid_unpack(&job.uid, &parts));
+	uid_world_secret(parts.secret, 0, secret);
+	ASSERT_OK(gate_new(listen_again(&job), secret, &attr.gate));
+	attr.secret = secret;
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds));
+	neighbour = link_new(fds[0], 1, 10);
+	attr.parent = link_new(fds[1], 0, 10);
+	ASSERT_OK(tree_new(&attr, &tree));
+	return link_new(knock(&as, &reply), 1, 10);
+}
+
+struct held {
+	struct caller *caller;
+	struct link *child;
+	bool child_knows;
+};
+
+/* On the thread of the tree, which does nothing else until the call has returned. */
+static void hold_the_tree(void *arg, int rank, const char *why)
+{
+	struct held *held = arg;
+
+	if (rank != 5)
+		return;
+	pthread_join(held->caller->thread, NULL);
+	held->child_knows = poll(&(struct pollfd){.fd = held->child->fd, .events = POLLIN}, 1, 1000) == 1;
+}
+
+/* In one piece, so that one turn of the tree takes both. */
+static void say_at_once(const struct frame *first, const struct frame *second)
+{
+	uint8_t bytes[2 * FRAME_HEAD_BYTES + 3];
+
+	ASSERT_EQ(first->bytes, 3);
+	frame_write_head(first, bytes);
+	memcpy(bytes + FRAME_HEAD_BYTES, first->body, 3);
+	frame_write_head(second, bytes + FRAME_HEAD_BYTES + 3);
+	ASSERT_EQ(send(neighbour->fd, bytes, sizeof(bytes), MSG_NOSIGNAL), (ssize_t)sizeof(bytes));
+}
+
+TEST(a_call_that_has_returned_ends_well_below_even_if_this_rank_dies_at_once)
+{
+	struct frame result = {.type = FRAME_RESULT, .kind = COLLECT_GATHER, .bytes = 3, .body = (uint8_t *)"xyz"};
+	struct frame gone = {.type = FRAME_GONE, .rank = 5};
+	struct caller caller;
+	struct held held = {.caller = &caller, .child = make_rank_1_above_9()};
+
+	ASSERT(held.child);
+	tree_watch(tree, hold_the_tree, &held);
+	begin_call(&caller);
+	say_at_once(&result, &gone);
+	while (!tree_blame(tree).n)
+		usleep(1000);
+	end();
+	ASSERT_OK(caller.err);
+	ASSERT(held.child_knows);
+	link_free(held.child);
+}
