@@ -208,6 +208,33 @@ TEST_TIMEOUT(calls_on_streams_do_what_those_of_kernels_do, 120)
 	fixture_daemon_stop(&daemon);
 }
 
+/* The word is this PE's own, where nothing else shows that it has arrived. */
+static int signals_completely(const struct world_lab *lab, int pe, void *arg)
+{
+	struct scene s;
+
+	scene_open(&s, lab, pe, *(enum paths *)arg, 0);
+	for (uint64_t i = 1; i <= 200; i++) {
+		ASSERT_OK(shmd_signal_on_stream(s.ctx, s.words, i, SHMD_SIGNAL_SET, (int)s.me, s.stream));
+		pass(s.stream);
+		ASSERT_EQ(__atomic_load_n(s.words, __ATOMIC_ACQUIRE), i);
+	}
+	ASSERT_OK(shmd_stream_status(s.world));
+	world_lab_must(shmd_sync_all(s.world), "sync");
+	scene_close(&s);
+	return 0;
+}
+
+TEST_TIMEOUT(a_signal_is_complete_when_the_stream_has_passed_it, 60)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	for (enum paths paths = ALL; paths <= QUEUES; paths++)
+		world_lab_run(&daemon, 2, signals_completely, &paths);
+	fixture_daemon_stop(&daemon);
+}
+
 /* ---- the order of a stream */
 
 static int keeps_order(const struct world_lab *lab, int pe, void *arg)

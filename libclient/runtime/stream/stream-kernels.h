@@ -51,12 +51,21 @@ STREAM_FN void stream_end(const struct stream_call *call, int status)
 	failure->pe = call->pe;
 }
 
+/* Complete at the end, since a copy engine may carry what comes behind it in the stream. */
+STREAM_FN int stream_signal_status(const struct stream_call *call, struct shmd_dev_ctx *ctx)
+{
+	struct shmd_dev_pe_signal signal = shmd_dev_pe_signal_of((uint64_t *)(uintptr_t)call->dest, (int)call->op, call->value);
+	int status = shmd_dev_signal(ctx, signal, call->pe);
+
+	return status == SHMD_DEV_OK ? shmd_dev_quiet_pe(ctx, call->pe) : status;
+}
+
 STREAM_FN int stream_word_status(const struct stream_call *call)
 {
 	struct shmd_dev_ctx *ctx = stream_ctx(call);
 
 	if (call->what == STREAM_SIGNAL)
-		return shmd_dev_signal(ctx, shmd_dev_pe_signal_of((uint64_t *)(uintptr_t)call->dest, (int)call->op, call->value), call->pe);
+		return stream_signal_status(call, ctx);
 	if (call->what == STREAM_WAIT)
 		return shmd_dev_wait_until(ctx, (const void *)(uintptr_t)call->dest, call->type, call->op, call->value);
 	return shmd_dev_quiet(ctx);
