@@ -335,6 +335,12 @@ static int refuses(const struct world_lab *lab, int pe, void *arg)
 		ASSERT_EQ(fake_cuda_counts().modules, 0);
 		ASSERT_EQ(fake_cuda_counts().allocations, before);
 	}
+	/* There is no put if there can be no signal. */
+	fake_cuda_fail("cuModuleLoadData", 1);
+	memset(s.memory + 64, 7, 8);
+	ASSERT_ERR(shmd_put_signal_on_stream(s.ctx, s.memory, s.memory + 64, 8, s.words, 1, SHMD_SIGNAL_SET, 0, s.stream), EINVAL);
+	pass(s.stream);
+	ASSERT_EQ(s.memory[0], 0);
 	fake_cuda_fail("cuLaunchKernel", 1);
 	ASSERT_ERR(shmd_quiet_on_stream(s.ctx, s.stream), EINVAL);
 	fake_cuda_fail("", 0);

@@ -232,13 +232,16 @@ int shmd_signal_on_stream(struct shmd_ctx *ctx, uint64_t *signal, uint64_t value
 int shmd_put_signal_on_stream(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, uint64_t *signal, uint64_t value,
 			      enum shmd_signal_op op, int pe, void *stream)
 {
+	struct stream_call nothing;
 	int r = check_ctx(ctx);
 
-	/* There is no put if the signal would be refused. */
+	/* There is no put if the signal would be refused, also for want of kernels. */
 	if (!r)
 		r = check_word(ctx, signal, sizeof(*signal), "put with a signal on a stream");
 	if (!r && op != SHMD_SIGNAL_SET && op != SHMD_SIGNAL_ADD)
 		r = shmd_error_set(-EINVAL, "put with a signal on a stream: unknown operation %d", (int)op);
+	if (!r)
+		r = begin(ctx, NULL, &nothing);
 	if (!r)
 		r = shmd_put_on_stream(ctx, dest, source, bytes, pe, stream);
 	return r ? r : shmd_signal_on_stream(ctx, signal, value, op, pe, stream);
