@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -400,6 +401,34 @@ TEST_TIMEOUT(a_failure_in_a_stream_is_reported_once_and_the_stream_goes_on, 60)
 
 	fixture_daemon_start(&daemon, NULL);
 	world_lab_run(&daemon, 1, fails_late, NULL);
+	fixture_daemon_stop(&daemon);
+}
+
+/* The limit that the program gave a context is its own business. */
+static int waits_briefly(const struct world_lab *lab, int pe, void *arg)
+{
+	const struct shmd_ctx_attr attr = {.timeout_nsec = 1000000};
+	struct shmd_ctx *ctx;
+	struct scene s;
+
+	(void)arg;
+	setenv("SHMD_ABORT_ON_ERROR", "on", 1);
+	scene_open(&s, lab, pe, ALL, 0);
+	world_lab_must(shmd_ctx_create(s.team, &attr, &ctx), "a context");
+	ASSERT_OK(shmd_wait_until_on_stream(ctx, s.words, 8, SHMD_CMP_EQ, 1, s.stream));
+	pass(s.stream);
+	ASSERT_ERR(shmd_stream_status(s.world), ETIMEDOUT);
+	world_lab_must(shmd_ctx_destroy(ctx), "destroy");
+	scene_close(&s);
+	return 0;
+}
+
+TEST_TIMEOUT(with_abort_on_error_a_limit_of_a_context_ends_nothing_in_a_stream, 60)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 1, waits_briefly, NULL);
 	fixture_daemon_stop(&daemon);
 }
 

@@ -360,6 +360,9 @@ static int fail(const struct shmd_world *world, const struct stream_failure *fai
 	if (failure->status == SHMD_DEV_INVALID)
 		return shmd_error_set(-EINVAL, "%s: memory outside the GPU heap, a PE that is not in the team, or a type or operation that GPUs do not have",
 				      name_of(failure->what));
+	/* A program that gives a context a limit of its own expects it to pass, also under SHMD_ABORT_ON_ERROR. */
+	if (failure->status == SHMD_DEV_TIMEOUT && failure->is_own_limit)
+		return shmd_error_set(-ETIMEDOUT, "%s: not within the time limit of its context", name_of(failure->what));
 	return world_status_error(world, failure->status, name_of(failure->what), -1);
 }
 
