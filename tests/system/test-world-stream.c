@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <shmd-stream.h>
@@ -178,6 +179,31 @@ static void collect(struct scene *s, struct shmd_team *team)
 	ASSERT_EQ(out[5], 1000 * root + 8 * me + 5);
 }
 
+/* PEs are those of the team, on every path. */
+static void use_ctx_of(struct scene *s, struct shmd_team *team)
+{
+	int n = shmd_team_n_pes(team), me = shmd_team_my_pe(team), right = (me + 1) % n, left = (me + n - 1) % n;
+	uint8_t *to = s->memory + 3 * BYTES, *mine = (uint8_t *)(uintptr_t)s->on_gpu;
+	struct shmd_ctx *ctx;
+
+	world_lab_must(shmd_ctx_create(team, NULL, &ctx), "a context");
+	memset(s->memory, 50 + me, 64);
+	ASSERT_OK(shmd_put_signal_on_stream(ctx, to, s->memory, 64, &s->words[3], 0x70005, SHMD_SIGNAL_SET, right, s->stream));
+	ASSERT_OK(shmd_wait_until_on_stream(ctx, &s->words[3], 8, SHMD_CMP_EQ, 0x70005, s->stream));
+	ASSERT_OK(shmd_wait_until_on_stream(ctx, &s->words[3], 4, SHMD_CMP_EQ, 0x70005, s->stream));
+	ASSERT_OK(shmd_wait_until_on_stream(ctx, &s->words[3], 2, SHMD_CMP_EQ, 5, s->stream));
+	pass(s->stream);
+	ASSERT_EQ(to[63], 50 + left);
+	ASSERT_OK(shmd_team_barrier_on_stream(team, s->stream));
+	ASSERT_OK(shmd_get_on_stream(ctx, mine, s->memory, 64, right, s->stream));
+	pass(s->stream);
+	ASSERT_EQ(mine[63], 50 + right);
+	ASSERT_ERR(shmd_put_on_stream(ctx, to, s->memory, 64, n, s->stream), EINVAL);
+	ASSERT_ERR(shmd_signal_on_stream(ctx, s->words, 1, SHMD_SIGNAL_SET, n, s->stream), EINVAL);
+	ASSERT_OK(shmd_team_barrier_on_stream(team, s->stream));
+	world_lab_must(shmd_ctx_destroy(ctx), "destroy");
+}
+
 static int works(const struct world_lab *lab, int pe, void *arg)
 {
 	struct shmd_team *evens;
@@ -187,8 +213,10 @@ static int works(const struct world_lab *lab, int pe, void *arg)
 	put_and_get(&s);
 	collect(&s, s.team);
 	world_lab_must(shmd_team_split_strided(s.team, 0, 2, ((int)s.n + 1) / 2, &evens), "split");
-	if (evens)
+	if (evens) {
 		collect(&s, evens);
+		use_ctx_of(&s, evens);
+	}
 	world_lab_must(shmd_team_destroy(evens), "destroy");
 	ASSERT_OK(shmd_stream_status(s.world));
 	ASSERT_GT(fake_cuda_counts().launches, 12);
@@ -290,6 +318,47 @@ TEST_TIMEOUT(first_calls_work_while_the_thread_captures_a_stream, 60)
 
 	fixture_daemon_start(&daemon, NULL);
 	world_lab_run(&daemon, 2, captures, NULL);
+	fixture_daemon_stop(&daemon);
+}
+
+/* 0: it leaves the GPU and the kernels to its parent. */
+static int child_of(struct scene *s)
+{
+	int wrong = shmd_put_on_stream(s->ctx, s->memory, s->memory + 64, 8, 0, s->stream) != -ECHILD;
+
+	wrong += shmd_signal_on_stream(s->ctx, s->words, 1, SHMD_SIGNAL_SET, 0, s->stream) != -ECHILD;
+	wrong += shmd_team_sync_on_stream(s->team, s->stream) != -ECHILD;
+	wrong += shmd_stream_status(s->world) != -ECHILD;
+	(void)shmd_world_close(s->world);
+	return wrong + fake_cuda_counts().in_children;
+}
+
+static int forks(const struct world_lab *lab, int pe, void *arg)
+{
+	int status = -1;
+	struct scene s;
+	pid_t child;
+
+	(void)arg;
+	scene_open(&s, lab, pe, ALL, 0);
+	ASSERT_OK(shmd_quiet_on_stream(s.ctx, s.stream));
+	child = fork();
+	if (!child)
+		_exit(child_of(&s));
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	ASSERT_EQ(status, 0);
+	ASSERT_OK(shmd_team_barrier_on_stream(s.team, s.stream));
+	ASSERT_OK(shmd_stream_status(s.world));
+	scene_close(&s);
+	return 0;
+}
+
+TEST_TIMEOUT(a_forked_child_makes_no_calls_on_streams, 60)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 1, forks, NULL);
 	fixture_daemon_stop(&daemon);
 }
 
