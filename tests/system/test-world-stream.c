@@ -307,6 +307,7 @@ static int captures(const struct world_lab *lab, int pe, void *arg)
 	ASSERT_OK(shmd_quiet_on_stream(s.ctx, s.stream));
 	ASSERT_OK(shmd_team_barrier_on_stream(s.team, s.stream));
 	ASSERT_OK(shmd_reduce_on_stream(s.team, s.memory, s.memory + BYTES, 1, SHMD_TYPE_FLOAT, SHMD_REDUCE_SUM, s.stream));
+	ASSERT_OK(shmd_stream_status(s.world));
 	fake_cuda_capture(0);
 	scene_close(&s);
 	return 0;
@@ -512,7 +513,10 @@ static int waits_for_the_dead(const struct world_lab *lab, int pe, void *arg)
 		usleep(200000);
 		kill(getpid(), SIGKILL);
 	}
+	/* The library's own thread reports the end to kernels, also while the program captures. */
+	fake_cuda_capture(pe == 0);
 	ASSERT_OK(shmd_wait_until_on_stream(s.ctx, &s.words[0], 8, SHMD_CMP_EQ, 5, s.stream));
+	fake_cuda_capture(0);
 	ASSERT_ERR(shmd_stream_status(s.world), EHOSTDOWN);
 	ASSERT_OK(shmd_team_barrier_on_stream(s.team, s.stream));
 	ASSERT_ERR(shmd_stream_status(s.world), EHOSTDOWN);

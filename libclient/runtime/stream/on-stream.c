@@ -28,7 +28,7 @@ struct capture {
 	int mode;
 };
 
-/* A first call allocates and loads. CUDA forbids that to a thread with a stream under capture, unless the thread says that it knows. */
+/* A first call allocates and loads, also by the session, which does not use device_enter(). CUDA forbids that while a stream is captured. */
 static struct capture capture_relax(const struct cuda_api *cuda)
 {
 	struct capture capture = {.cuda = cuda, .mode = CUDA_CAPTURE_RELAXED};
