@@ -4,7 +4,8 @@
  *
  * A call puts its operation into the stream and returns. The operation begins when what came before in the stream has ended, and what comes
  * behind it waits for its end. All of them may be captured into a CUDA graph; the graph is launched while the world, the team and the
- * context live. Puts, gets and signals of one stream to one PE are carried out in their order.
+ * context live. These end when the stream has passed all calls on them: kernels do not notice the end. Puts, gets and signals of one
+ * stream to one PE are carried out in their order.
  *
  * stream	a CUstream or cudaStream_t of the GPU of the heap; NULL: the default stream of its context
  * Memory	dest of a put, source of a get, words, and both of a collective are in the GPU heap. The other side of a put or get is any
@@ -13,10 +14,12 @@
  * Waits	in the stream have the time limit of the context, or of the world for calls on teams. The first call of a world loads its kernels,
  *		for which CUDA may wait until kernels that run have ended; so it comes before kernels that wait for other PEs. Members
  *		count syncs and collectives on streams and in kernels of their own together, in one order on all members; the host's apart
- * Errors	at the call: -EINVAL an argument; -EHOSTDOWN put or get of a PE that has ended; -EOPNOTSUPP the world has no GPU heap, or the
- *		library was built without nvcc (all but put and get); others of CUDA. Later ones: shmd_stream_status()
+ * Errors	at the call: -EINVAL an argument; -EHOSTDOWN put or get of a PE that has ended; -EOPNOTSUPP the world has no GPU heap; the
+ *		library was built without nvcc, or a NIC has no dynamic connections (all but put and get of PEs that are mapped); others of
+ *		CUDA. Later ones: shmd_stream_status()
  * Threads	any; one call at a time on a team
- * Blocks	a first call for a world, a context or a team, for CUDA; others never
+ * Blocks	a first call for a world, a context or a team, for CUDA; a put or get where the other side is host memory that CUDA neither
+ *		allocated nor registered, as CUDA's copies of it do: until the stream has passed it; others never
  * Since	0.2
  */
 #ifndef SHMD_STREAM_H

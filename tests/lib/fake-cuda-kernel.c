@@ -14,7 +14,8 @@
 
 #define CAPTURE_RELAXED 2
 
-static _Thread_local int captures, capture_mode; /* CU_STREAM_CAPTURE_MODE_*; 0: global */
+static int captures; /* some thread does, in mode global */
+static _Thread_local int capture_mode; /* CU_STREAM_CAPTURE_MODE_*; 0: global */
 
 EXPORT int cuThreadExchangeStreamCaptureMode(int *mode);
 int cuThreadExchangeStreamCaptureMode(int *mode)
@@ -31,12 +32,12 @@ int cuThreadExchangeStreamCaptureMode(int *mode)
 
 void fake_cuda_capture(int now)
 {
-	captures = now;
+	__atomic_store_n(&captures, now, __ATOMIC_RELEASE);
 }
 
 int fake_cuda_forbids(void)
 {
-	return captures && capture_mode != CAPTURE_RELAXED;
+	return __atomic_load_n(&captures, __ATOMIC_ACQUIRE) && capture_mode != CAPTURE_RELAXED;
 }
 
 /* ---- kernels */

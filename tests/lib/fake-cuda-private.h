@@ -47,7 +47,7 @@ static inline int fake_cuda_holds(const char *addr, size_t size, const char *at,
 
 /* Carries out what a stream has put off; not OK: not a stream of the current context. With the lock. */
 int fake_cuda_stream_flush(void *stream);
-/* Whether this thread captures and must not allocate. */
+/* Whether a thread captures, and this one must neither allocate nor wait. */
 int fake_cuda_forbids(void);
 
 /* To and from GPU memory. */

@@ -360,6 +360,8 @@ EXPORT int cuStreamSynchronize(void *stream);
 int cuStreamSynchronize(void *stream)
 {
 	ENTER(1);
+	if (fake_cuda_forbids())
+		return UNDER_CAPTURE;
 	stream_flush(stream);
 	return check_stream(stream);
 }

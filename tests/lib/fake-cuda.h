@@ -39,7 +39,7 @@ __attribute__((visibility("default"))) void fake_cuda_lack_values(int lacks);
 __attribute__((visibility("default"))) struct fake_cuda_counts fake_cuda_counts(void);
 /* cuModuleGetFunction() finds this kernel; cuLaunchKernel() runs it at once, in the thread that launches. */
 __attribute__((visibility("default"))) void fake_cuda_kernel(const char *name, void (*run)(void **parameters));
-/* A thread that captures may not allocate: calls that do fail from now on, unless the thread has made its captures relaxed. 0: they work again. */
+/* While a thread captures no thread may allocate or wait for a stream, unless it has made its captures relaxed. 0: they all may. */
 __attribute__((visibility("default"))) void fake_cuda_capture(int captures);
 /* Make the primary context of a GPU current in this thread, as the CUDA runtime does; -1: none. */
 __attribute__((visibility("default"))) void fake_cuda_set_current(int ordinal);

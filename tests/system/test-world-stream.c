@@ -6,7 +6,9 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <shmd-stream.h>
@@ -177,6 +179,31 @@ static void collect(struct scene *s, struct shmd_team *team)
 	ASSERT_EQ(out[5], 1000 * root + 8 * me + 5);
 }
 
+/* PEs are those of the team, on every path. */
+static void use_ctx_of(struct scene *s, struct shmd_team *team)
+{
+	int n = shmd_team_n_pes(team), me = shmd_team_my_pe(team), right = (me + 1) % n, left = (me + n - 1) % n;
+	uint8_t *to = s->memory + 3 * BYTES, *mine = (uint8_t *)(uintptr_t)s->on_gpu;
+	struct shmd_ctx *ctx;
+
+	world_lab_must(shmd_ctx_create(team, NULL, &ctx), "a context");
+	memset(s->memory, 50 + me, 64);
+	ASSERT_OK(shmd_put_signal_on_stream(ctx, to, s->memory, 64, &s->words[3], 0x70005, SHMD_SIGNAL_SET, right, s->stream));
+	ASSERT_OK(shmd_wait_until_on_stream(ctx, &s->words[3], 8, SHMD_CMP_EQ, 0x70005, s->stream));
+	ASSERT_OK(shmd_wait_until_on_stream(ctx, &s->words[3], 4, SHMD_CMP_EQ, 0x70005, s->stream));
+	ASSERT_OK(shmd_wait_until_on_stream(ctx, &s->words[3], 2, SHMD_CMP_EQ, 5, s->stream));
+	pass(s->stream);
+	ASSERT_EQ(to[63], 50 + left);
+	ASSERT_OK(shmd_team_barrier_on_stream(team, s->stream));
+	ASSERT_OK(shmd_get_on_stream(ctx, mine, s->memory, 64, right, s->stream));
+	pass(s->stream);
+	ASSERT_EQ(mine[63], 50 + right);
+	ASSERT_ERR(shmd_put_on_stream(ctx, to, s->memory, 64, n, s->stream), EINVAL);
+	ASSERT_ERR(shmd_signal_on_stream(ctx, s->words, 1, SHMD_SIGNAL_SET, n, s->stream), EINVAL);
+	ASSERT_OK(shmd_team_barrier_on_stream(team, s->stream));
+	world_lab_must(shmd_ctx_destroy(ctx), "destroy");
+}
+
 static int works(const struct world_lab *lab, int pe, void *arg)
 {
 	struct shmd_team *evens;
@@ -186,8 +213,10 @@ static int works(const struct world_lab *lab, int pe, void *arg)
 	put_and_get(&s);
 	collect(&s, s.team);
 	world_lab_must(shmd_team_split_strided(s.team, 0, 2, ((int)s.n + 1) / 2, &evens), "split");
-	if (evens)
+	if (evens) {
 		collect(&s, evens);
+		use_ctx_of(&s, evens);
+	}
 	world_lab_must(shmd_team_destroy(evens), "destroy");
 	ASSERT_OK(shmd_stream_status(s.world));
 	ASSERT_GT(fake_cuda_counts().launches, 12);
@@ -205,6 +234,33 @@ TEST_TIMEOUT(calls_on_streams_do_what_those_of_kernels_do, 120)
 	world_lab_run(&daemon, 1, works, &paths);
 	for (paths = ALL; paths <= MIXED; paths++)
 		world_lab_run(&daemon, 3, works, &paths);
+	fixture_daemon_stop(&daemon);
+}
+
+/* The word is this PE's own, where nothing else shows that it has arrived. */
+static int signals_completely(const struct world_lab *lab, int pe, void *arg)
+{
+	struct scene s;
+
+	scene_open(&s, lab, pe, *(enum paths *)arg, 0);
+	for (uint64_t i = 1; i <= 200; i++) {
+		ASSERT_OK(shmd_signal_on_stream(s.ctx, s.words, i, SHMD_SIGNAL_SET, (int)s.me, s.stream));
+		pass(s.stream);
+		ASSERT_EQ(__atomic_load_n(s.words, __ATOMIC_ACQUIRE), i);
+	}
+	ASSERT_OK(shmd_stream_status(s.world));
+	world_lab_must(shmd_sync_all(s.world), "sync");
+	scene_close(&s);
+	return 0;
+}
+
+TEST_TIMEOUT(a_signal_is_complete_when_the_stream_has_passed_it, 60)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	for (enum paths paths = ALL; paths <= QUEUES; paths++)
+		world_lab_run(&daemon, 2, signals_completely, &paths);
 	fixture_daemon_stop(&daemon);
 }
 
@@ -251,6 +307,7 @@ static int captures(const struct world_lab *lab, int pe, void *arg)
 	ASSERT_OK(shmd_quiet_on_stream(s.ctx, s.stream));
 	ASSERT_OK(shmd_team_barrier_on_stream(s.team, s.stream));
 	ASSERT_OK(shmd_reduce_on_stream(s.team, s.memory, s.memory + BYTES, 1, SHMD_TYPE_FLOAT, SHMD_REDUCE_SUM, s.stream));
+	ASSERT_OK(shmd_stream_status(s.world));
 	fake_cuda_capture(0);
 	scene_close(&s);
 	return 0;
@@ -262,6 +319,47 @@ TEST_TIMEOUT(first_calls_work_while_the_thread_captures_a_stream, 60)
 
 	fixture_daemon_start(&daemon, NULL);
 	world_lab_run(&daemon, 2, captures, NULL);
+	fixture_daemon_stop(&daemon);
+}
+
+/* 0: it leaves the GPU and the kernels to its parent. */
+static int child_of(struct scene *s)
+{
+	int wrong = shmd_put_on_stream(s->ctx, s->memory, s->memory + 64, 8, 0, s->stream) != -ECHILD;
+
+	wrong += shmd_signal_on_stream(s->ctx, s->words, 1, SHMD_SIGNAL_SET, 0, s->stream) != -ECHILD;
+	wrong += shmd_team_sync_on_stream(s->team, s->stream) != -ECHILD;
+	wrong += shmd_stream_status(s->world) != -ECHILD;
+	(void)shmd_world_close(s->world);
+	return wrong + fake_cuda_counts().in_children;
+}
+
+static int forks(const struct world_lab *lab, int pe, void *arg)
+{
+	int status = -1;
+	struct scene s;
+	pid_t child;
+
+	(void)arg;
+	scene_open(&s, lab, pe, ALL, 0);
+	ASSERT_OK(shmd_quiet_on_stream(s.ctx, s.stream));
+	child = fork();
+	if (!child)
+		_exit(child_of(&s));
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	ASSERT_EQ(status, 0);
+	ASSERT_OK(shmd_team_barrier_on_stream(s.team, s.stream));
+	ASSERT_OK(shmd_stream_status(s.world));
+	scene_close(&s);
+	return 0;
+}
+
+TEST_TIMEOUT(a_forked_child_makes_no_calls_on_streams, 60)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 1, forks, NULL);
 	fixture_daemon_stop(&daemon);
 }
 
@@ -308,6 +406,12 @@ static int refuses(const struct world_lab *lab, int pe, void *arg)
 		ASSERT_EQ(fake_cuda_counts().modules, 0);
 		ASSERT_EQ(fake_cuda_counts().allocations, before);
 	}
+	/* There is no put if there can be no signal. */
+	fake_cuda_fail("cuModuleLoadData", 1);
+	memset(s.memory + 64, 7, 8);
+	ASSERT_ERR(shmd_put_signal_on_stream(s.ctx, s.memory, s.memory + 64, 8, s.words, 1, SHMD_SIGNAL_SET, 0, s.stream), EINVAL);
+	pass(s.stream);
+	ASSERT_EQ(s.memory[0], 0);
 	fake_cuda_fail("cuLaunchKernel", 1);
 	ASSERT_ERR(shmd_quiet_on_stream(s.ctx, s.stream), EINVAL);
 	fake_cuda_fail("", 0);
@@ -370,6 +474,34 @@ TEST_TIMEOUT(a_failure_in_a_stream_is_reported_once_and_the_stream_goes_on, 60)
 	fixture_daemon_stop(&daemon);
 }
 
+/* The limit that the program gave a context is its own business. */
+static int waits_briefly(const struct world_lab *lab, int pe, void *arg)
+{
+	const struct shmd_ctx_attr attr = {.timeout_nsec = 1000000};
+	struct shmd_ctx *ctx;
+	struct scene s;
+
+	(void)arg;
+	setenv("SHMD_ABORT_ON_ERROR", "on", 1);
+	scene_open(&s, lab, pe, ALL, 0);
+	world_lab_must(shmd_ctx_create(s.team, &attr, &ctx), "a context");
+	ASSERT_OK(shmd_wait_until_on_stream(ctx, s.words, 8, SHMD_CMP_EQ, 1, s.stream));
+	pass(s.stream);
+	ASSERT_ERR(shmd_stream_status(s.world), ETIMEDOUT);
+	world_lab_must(shmd_ctx_destroy(ctx), "destroy");
+	scene_close(&s);
+	return 0;
+}
+
+TEST_TIMEOUT(with_abort_on_error_a_limit_of_a_context_ends_nothing_in_a_stream, 60)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 1, waits_briefly, NULL);
+	fixture_daemon_stop(&daemon);
+}
+
 static int waits_for_the_dead(const struct world_lab *lab, int pe, void *arg)
 {
 	struct scene s;
@@ -381,7 +513,10 @@ static int waits_for_the_dead(const struct world_lab *lab, int pe, void *arg)
 		usleep(200000);
 		kill(getpid(), SIGKILL);
 	}
+	/* The library's own thread reports the end to kernels, also while the program captures. */
+	fake_cuda_capture(pe == 0);
 	ASSERT_OK(shmd_wait_until_on_stream(s.ctx, &s.words[0], 8, SHMD_CMP_EQ, 5, s.stream));
+	fake_cuda_capture(0);
 	ASSERT_ERR(shmd_stream_status(s.world), EHOSTDOWN);
 	ASSERT_OK(shmd_team_barrier_on_stream(s.team, s.stream));
 	ASSERT_ERR(shmd_stream_status(s.world), EHOSTDOWN);

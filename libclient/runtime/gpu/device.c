@@ -11,17 +11,32 @@
 #define MAX_ORDINAL 1024
 #define MAX_DIGITS 4
 
+/* The thread's own word about captures, while it is in a context. */
+static _Thread_local int capture_mode;
+
+/* CUDA refuses to allocate, and may refuse to wait for a stream, while any thread captures one, unless the caller says that it knows. */
+static void exchange_capture_mode(const struct cuda_api *cuda)
+{
+	if (cuda->capture_mode)
+		(void)cuda->capture_mode(&capture_mode);
+}
+
 int device_enter(const struct device *device)
 {
 	cuda_result result = device->cuda->context_push(device->context);
 
-	return result == CUDA_OK ? 0 : cuda_fail(device->cuda, result, "use the GPU's context");
+	if (result != CUDA_OK)
+		return cuda_fail(device->cuda, result, "use the GPU's context");
+	capture_mode = CUDA_CAPTURE_RELAXED;
+	exchange_capture_mode(device->cuda);
+	return 0;
 }
 
 int device_leave(const struct device *device, cuda_result result, const char *what)
 {
 	cuda_context ours;
 
+	exchange_capture_mode(device->cuda);
 	(void)device->cuda->context_pop(&ours);
 	return result == CUDA_OK ? 0 : cuda_fail(device->cuda, result, what);
 }

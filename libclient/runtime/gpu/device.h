@@ -2,8 +2,8 @@
 /*
  * The GPU of a PE: its context, a stream of the library's own, memory and copies.
  *
- * Calls make the context current and leave the caller's own behind. Copies go by a stream that waits for no kernel, and are done when the
- * call returns. A GPU is never used in a forked child: CUDA does not work there.
+ * Calls make the context current and leave the caller's own behind; they work while a thread captures a stream. Copies go by a stream
+ * that waits for no kernel, and are done when the call returns. A GPU is never used in a forked child: CUDA does not work there.
  *
  * Threads	any. Blocks: for a copy.
  * Errors	a negative errno and a sentence by shmd_error_set().
@@ -34,6 +34,7 @@ int device_check_name(const char *which);
 int device_open(const char *which, int node_pe, struct device **ret_device);
 void device_close(struct device *device); /* NULL is allowed */
 
+/* Not twice in a thread. */
 int device_enter(const struct device *device);
 /* Leaves the context. 0; or a negative errno, with a sentence, if result is not CUDA_OK. */
 int device_leave(const struct device *device, cuda_result result, const char *what);

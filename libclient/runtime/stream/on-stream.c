@@ -28,7 +28,7 @@ struct capture {
 	int mode;
 };
 
-/* A first call allocates and loads. CUDA forbids that to a thread with a stream under capture, unless the thread says that it knows. */
+/* A first call allocates and loads, also by the session, which does not use device_enter(). CUDA forbids that while a stream is captured. */
 static struct capture capture_relax(const struct cuda_api *cuda)
 {
 	struct capture capture = {.cuda = cuda, .mode = CUDA_CAPTURE_RELAXED};
@@ -232,13 +232,16 @@ int shmd_signal_on_stream(struct shmd_ctx *ctx, uint64_t *signal, uint64_t value
 int shmd_put_signal_on_stream(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, uint64_t *signal, uint64_t value,
 			      enum shmd_signal_op op, int pe, void *stream)
 {
+	struct stream_call nothing;
 	int r = check_ctx(ctx);
 
-	/* There is no put if the signal would be refused. */
+	/* There is no put if the signal would be refused, also for want of kernels. */
 	if (!r)
 		r = check_word(ctx, signal, sizeof(*signal), "put with a signal on a stream");
 	if (!r && op != SHMD_SIGNAL_SET && op != SHMD_SIGNAL_ADD)
 		r = shmd_error_set(-EINVAL, "put with a signal on a stream: unknown operation %d", (int)op);
+	if (!r)
+		r = begin(ctx, NULL, &nothing);
 	if (!r)
 		r = shmd_put_on_stream(ctx, dest, source, bytes, pe, stream);
 	return r ? r : shmd_signal_on_stream(ctx, signal, value, op, pe, stream);
@@ -357,6 +360,9 @@ static int fail(const struct shmd_world *world, const struct stream_failure *fai
 	if (failure->status == SHMD_DEV_INVALID)
 		return shmd_error_set(-EINVAL, "%s: memory outside the GPU heap, a PE that is not in the team, or a type or operation that GPUs do not have",
 				      name_of(failure->what));
+	/* A program that gives a context a limit of its own expects it to pass, also under SHMD_ABORT_ON_ERROR. */
+	if (failure->status == SHMD_DEV_TIMEOUT && failure->is_own_limit)
+		return shmd_error_set(-ETIMEDOUT, "%s: not within the time limit of its context", name_of(failure->what));
 	return world_status_error(world, failure->status, name_of(failure->what), -1);
 }
 

@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#include <shmd/abi/types.h>
+
 enum stream_what {
 	STREAM_SIGNAL = 1,
 	STREAM_WAIT = 2,
@@ -24,13 +26,13 @@ enum stream_what {
 	STREAM_GET = 12,
 };
 
-/* In GPU memory: the first failure since the host took the last one. */
+/* In GPU memory: the first failure since the host took the last one. One word, so that the host never sees a part of it. */
 struct stream_failure {
 	int32_t status; /* enum shmd_dev_status; 0: none */
-	uint32_t what;
-	uint32_t pe; /* SIGNAL, PUT, GET: of the context; BROADCAST: the root; else STREAM_NO_PE */
-	uint32_t reserved;
+	uint16_t what;
+	uint16_t is_own_limit; /* the context has another time limit than the world */
 };
+SHMD_PIN_SIZE(struct stream_failure, 8);
 #define STREAM_NO_PE 0xffffffffu
 
 struct stream_call {
@@ -39,7 +41,7 @@ struct stream_call {
 	uint64_t n; /* bytes, or elements where there is a type */
 	uint64_t value; /* SIGNAL, WAIT */
 	uint32_t what; /* enum stream_what */
-	uint32_t pe; /* as in stream_failure */
+	uint32_t pe; /* SIGNAL, PUT, GET: of the context; BROADCAST: the root; else STREAM_NO_PE */
 	uint32_t op; /* signal operation, comparison, or reduction */
 	uint32_t type; /* REDUCE, REDUCE_SCATTER; WAIT: bytes of the word */
 };

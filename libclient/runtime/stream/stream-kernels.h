@@ -7,6 +7,8 @@
 #ifndef SHMD_STREAM_KERNELS_H
 #define SHMD_STREAM_KERNELS_H
 
+#include <string.h>
+
 #include <shmd/dev/coll.h>
 #include <shmd/dev/pe.h>
 
@@ -30,25 +32,47 @@ STREAM_FN struct shmd_dev_team *stream_team(const struct stream_call *call)
 	return (struct shmd_dev_team *)(uintptr_t)call->team_addr;
 }
 
-STREAM_FN bool stream_is_first_failure(struct stream_failure *failure, int status)
+/* If there is none: all of it at once. */
+STREAM_FN void stream_report(uint64_t *word, uint64_t failure)
 {
 #if defined(__CUDACC__)
-	return threadIdx.x == 0 && atomicCAS(&failure->status, 0, status) == 0;
+	if (threadIdx.x == 0)
+		(void)atomicCAS((unsigned long long *)word, 0ull, (unsigned long long)failure);
 #else
-	int32_t none = 0;
+	uint64_t none = 0;
 
-	return __atomic_compare_exchange_n(&failure->status, &none, status, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	(void)__atomic_compare_exchange_n(word, &none, failure, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 #endif
+}
+
+STREAM_FN bool stream_has_own_limit(const struct stream_call *call)
+{
+	const struct shmd_dev_ctx *ctx = stream_ctx(call);
+
+	return ctx->timeout_nsec != ((const struct shmd_dev_world *)(uintptr_t)ctx->world_addr)->timeout_nsec;
 }
 
 STREAM_FN void stream_end(const struct stream_call *call, int status)
 {
-	struct stream_failure *failure = (struct stream_failure *)(uintptr_t)call->failure_addr;
+	struct stream_failure failure;
+	uint64_t word;
 
-	if (status == SHMD_DEV_OK || !stream_is_first_failure(failure, status))
+	if (status == SHMD_DEV_OK)
 		return;
-	failure->what = call->what;
-	failure->pe = call->pe;
+	failure.status = status;
+	failure.what = (uint16_t)call->what;
+	failure.is_own_limit = stream_has_own_limit(call);
+	memcpy(&word, &failure, sizeof(word));
+	stream_report((uint64_t *)(uintptr_t)call->failure_addr, word);
+}
+
+/* Complete at the end, since a copy engine may carry what comes behind it in the stream. */
+STREAM_FN int stream_signal_status(const struct stream_call *call, struct shmd_dev_ctx *ctx)
+{
+	struct shmd_dev_pe_signal signal = shmd_dev_pe_signal_of((uint64_t *)(uintptr_t)call->dest, (int)call->op, call->value);
+	int status = shmd_dev_signal(ctx, signal, call->pe);
+
+	return status == SHMD_DEV_OK ? shmd_dev_quiet_pe(ctx, call->pe) : status;
 }
 
 STREAM_FN int stream_word_status(const struct stream_call *call)
@@ -56,7 +80,7 @@ STREAM_FN int stream_word_status(const struct stream_call *call)
 	struct shmd_dev_ctx *ctx = stream_ctx(call);
 
 	if (call->what == STREAM_SIGNAL)
-		return shmd_dev_signal(ctx, shmd_dev_pe_signal_of((uint64_t *)(uintptr_t)call->dest, (int)call->op, call->value), call->pe);
+		return stream_signal_status(call, ctx);
 	if (call->what == STREAM_WAIT)
 		return shmd_dev_wait_until(ctx, (const void *)(uintptr_t)call->dest, call->type, call->op, call->value);
 	return shmd_dev_quiet(ctx);
