@@ -259,8 +259,8 @@ static unsigned int die(struct soft_agent *agent, int status)
 }
 
 /*
- * What the agent has not begun does not take place any more: the client may register the same addresses again, with fewer rights. It waits
- * for the rest itself.
+ * Operations that the ring has not got do not take place any more: the client may register the same addresses again, with fewer rights. It
+ * waits for the others itself.
  */
 void soft_agent_mem_end(struct engine_mem *base)
 {
