@@ -142,6 +142,28 @@ TEST(a_ring_that_is_full_takes_more_when_requests_are_done)
 	lab_deinit(&l);
 }
 
+TEST(counts_and_ids_go_on_when_they_wrap_around)
+{
+	const uint32_t at = UINT32_MAX - SHMD_AGENT_ENTRIES / 2;
+	struct agent_done done;
+	uint8_t byte = 1;
+	struct lab l;
+
+	lab_init(&l);
+	l.head->n_requests = l.head->n_completions = at;
+	l.ring.n_requests = l.ring.n_completions = l.n_done = at;
+	l.ring.next_id = at & ~(SHMD_AGENT_ENTRIES - 1);
+	for (unsigned int i = 0; i < SHMD_AGENT_ENTRIES; i++)
+		ASSERT_OK(post_write(&l, &byte, 1, &l));
+	for (unsigned int i = 0; i < 2 * SHMD_AGENT_ENTRIES; i++) {
+		answer(&l, l.requests[(at + i) % SHMD_AGENT_ENTRIES].id, 0);
+		ASSERT_EQ(agent_ring_take(&l.ring, &done), 1);
+		ASSERT_EQ(agent_ring_take(&l.ring, &done), 0);
+		ASSERT_OK(post_write(&l, &byte, 1, &l));
+	}
+	lab_deinit(&l);
+}
+
 TEST(a_data_area_that_is_full_takes_more_when_requests_are_done)
 {
 	static uint8_t bytes[AGENT_RING_PART_BYTES];
