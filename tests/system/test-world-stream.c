@@ -78,7 +78,7 @@ static void pass(void *stream)
 	fake_cuda_set_current(-1);
 }
 
-static void scene_open(struct scene *s, const struct world_lab *lab, int pe, enum paths paths, uint64_t timeout_nsec)
+static void scene_open(struct scene *s, const struct world_lab *lab, int pe, enum paths paths)
 {
 	struct world_lab mine = *lab;
 
@@ -87,8 +87,6 @@ static void scene_open(struct scene *s, const struct world_lab *lab, int pe, enu
 	mine.attr.gpu_heap_bytes = 4u << 20;
 	s->paths = paths;
 	mine.attr.paths = paths == QUEUES || (paths == MIXED && pe == 2) ? SHMD_ALLOW_QUEUE : 0;
-	if (timeout_nsec)
-		mine.attr.timeout_nsec = timeout_nsec;
 	s->world = world_lab_open_started(&mine, pe);
 	s->ctx = shmd_world_ctx(s->world);
 	s->team = shmd_team_world(s->world);
@@ -209,7 +207,7 @@ static int works(const struct world_lab *lab, int pe, void *arg)
 	struct shmd_team *evens;
 	struct scene s;
 
-	scene_open(&s, lab, pe, *(enum paths *)arg, 0);
+	scene_open(&s, lab, pe, *(enum paths *)arg);
 	put_and_get(&s);
 	collect(&s, s.team);
 	world_lab_must(shmd_team_split_strided(s.team, 0, 2, ((int)s.n + 1) / 2, &evens), "split");
@@ -242,7 +240,7 @@ static int signals_completely(const struct world_lab *lab, int pe, void *arg)
 {
 	struct scene s;
 
-	scene_open(&s, lab, pe, *(enum paths *)arg, 0);
+	scene_open(&s, lab, pe, *(enum paths *)arg);
 	for (uint64_t i = 1; i <= 200; i++) {
 		ASSERT_OK(shmd_signal_on_stream(s.ctx, s.words, i, SHMD_SIGNAL_SET, (int)s.me, s.stream));
 		pass(s.stream);
@@ -272,7 +270,7 @@ static int keeps_order(const struct world_lab *lab, int pe, void *arg)
 	uint8_t now = 0;
 
 	(void)arg;
-	scene_open(&s, lab, pe, ALL, 0);
+	scene_open(&s, lab, pe, ALL);
 	fake_cuda_put_off(1000000);
 	memset(s.memory, 7, 64);
 	ASSERT_OK(shmd_put_on_stream(s.ctx, s.memory + BYTES, s.memory, 64, 0, s.stream));
@@ -302,7 +300,7 @@ static int captures(const struct world_lab *lab, int pe, void *arg)
 	struct scene s;
 
 	(void)arg;
-	scene_open(&s, lab, pe, ALL, 0);
+	scene_open(&s, lab, pe, ALL);
 	fake_cuda_capture(1);
 	ASSERT_OK(shmd_quiet_on_stream(s.ctx, s.stream));
 	ASSERT_OK(shmd_team_barrier_on_stream(s.team, s.stream));
@@ -341,7 +339,7 @@ static int forks(const struct world_lab *lab, int pe, void *arg)
 	pid_t child;
 
 	(void)arg;
-	scene_open(&s, lab, pe, ALL, 0);
+	scene_open(&s, lab, pe, ALL);
 	ASSERT_OK(shmd_quiet_on_stream(s.ctx, s.stream));
 	child = fork();
 	if (!child)
@@ -396,7 +394,7 @@ static int refuses(const struct world_lab *lab, int pe, void *arg)
 	struct scene s;
 
 	(void)arg;
-	scene_open(&s, lab, pe, ALL, 0);
+	scene_open(&s, lab, pe, ALL);
 	refuse_arguments(&s);
 	for (unsigned int i = 0; i < sizeof(loads) / sizeof(*loads); i++) {
 		int before = fake_cuda_counts().allocations;
@@ -446,11 +444,14 @@ TEST_TIMEOUT(arguments_are_checked_before_anything_is_in_the_stream, 60)
 /* A wait in a stream ends, and the stream goes on; the first failure is reported once. */
 static int fails_late(const struct world_lab *lab, int pe, void *arg)
 {
+	const struct shmd_ctx_attr attr = {.timeout_nsec = 20000000};
+	struct shmd_ctx *ctx;
 	struct scene s;
 
 	(void)arg;
-	scene_open(&s, lab, pe, ALL, 20000000);
-	ASSERT_OK(shmd_wait_until_on_stream(s.ctx, &s.words[0], 8, SHMD_CMP_EQ, 5, s.stream));
+	scene_open(&s, lab, pe, ALL);
+	world_lab_must(shmd_ctx_create(s.team, &attr, &ctx), "a context");
+	ASSERT_OK(shmd_wait_until_on_stream(ctx, &s.words[0], 8, SHMD_CMP_EQ, 5, s.stream));
 	ASSERT_OK(shmd_broadcast_on_stream(s.team, s.memory, s.memory + BYTES, 8, 77, s.stream));
 	ASSERT_OK(shmd_put_on_stream(s.ctx, s.memory, "passed.", 8, 0, s.stream));
 	pass(s.stream);
@@ -461,6 +462,7 @@ static int fails_late(const struct world_lab *lab, int pe, void *arg)
 	ASSERT_OK(shmd_broadcast_on_stream(s.team, s.memory, s.memory + BYTES, 8, 77, s.stream));
 	ASSERT_ERR(shmd_stream_status(s.world), EINVAL);
 	ASSERT(strstr(shmd_error_text(), "broadcast on a stream"));
+	world_lab_must(shmd_ctx_destroy(ctx), "destroy");
 	scene_close(&s);
 	return 0;
 }
@@ -483,7 +485,7 @@ static int waits_briefly(const struct world_lab *lab, int pe, void *arg)
 
 	(void)arg;
 	setenv("SHMD_ABORT_ON_ERROR", "on", 1);
-	scene_open(&s, lab, pe, ALL, 0);
+	scene_open(&s, lab, pe, ALL);
 	world_lab_must(shmd_ctx_create(s.team, &attr, &ctx), "a context");
 	ASSERT_OK(shmd_wait_until_on_stream(ctx, s.words, 8, SHMD_CMP_EQ, 1, s.stream));
 	pass(s.stream);
@@ -507,7 +509,7 @@ static int waits_for_the_dead(const struct world_lab *lab, int pe, void *arg)
 	struct scene s;
 
 	(void)arg;
-	scene_open(&s, lab, pe, ALL, 0);
+	scene_open(&s, lab, pe, ALL);
 	world_lab_must(shmd_sync_all(s.world), "sync");
 	if (pe == 1) {
 		usleep(200000);
