@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of the CUDA driver API that the library calls, loaded at run time: a process without libcuda.so.1 runs.
+ * The part of the CUDA driver API that the library and compat/nvshmem call, loaded at run time: a process without libcuda.so.1 runs.
  *
  * Types and numbers are CUDA's own, declared again here so that the build needs no header of CUDA.
  */
@@ -33,6 +33,8 @@ enum {
 #define CUDA_REGISTER_MAP 0x2u
 #define CUDA_REGISTER_IO 0x4u
 #define CUDA_STREAM_NON_BLOCKING 0x1u
+#define CUDA_WAIT_AT_LEAST 0x0u /* CU_STREAM_WAIT_VALUE_GEQ: the difference, as a signed number, is not below 0 */
+#define CUDA_WAIT_EQUAL 0x1u
 #define CUDA_RANGE_DMABUF 1 /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
 
 /* ---- memory apart from addresses ("virtual memory management") */
@@ -101,7 +103,15 @@ _Static_assert(sizeof(struct cuda_access) == 12, "as CUDA has it");
 	X(stream_write4, "cuStreamWriteValue32_v2",                                                           \
 	  (cuda_stream stream, cuda_address addr, uint32_t value, unsigned int flags))                        \
 	X(stream_write8, "cuStreamWriteValue64_v2",                                                           \
-	  (cuda_stream stream, cuda_address addr, uint64_t value, unsigned int flags))
+	  (cuda_stream stream, cuda_address addr, uint64_t value, unsigned int flags))                        \
+	X(stream_wait8, "cuStreamWaitValue64_v2",                                                             \
+	  (cuda_stream stream, cuda_address addr, uint64_t value, unsigned int flags))                        \
+	X(stream_capture, "cuStreamIsCapturing", (cuda_stream stream, int *ret_status))                       \
+	X(copy, "cuMemcpyAsync", (cuda_address dst, cuda_address src, size_t bytes, cuda_stream stream))      \
+	X(module_symbol, "cuModuleGetGlobal_v2",                                                              \
+	  (cuda_address * ret_addr, size_t *ret_bytes, void *module, const char *name))                       \
+	X(library_symbol, "cuLibraryGetGlobal",                                                               \
+	  (cuda_address * ret_addr, size_t *ret_bytes, void *library, const char *name))
 
 /* All of them are there, or cuda_has_memory_apart() says which is not. */
 #define CUDA_MEMORY_FUNCTIONS(X)                                                                                  \

@@ -49,7 +49,7 @@ static _Thread_local int depth;
 static char fail_symbol[64];
 static int fail_result, n_fails, n_good;
 static int n_polls_before; /* 0: nothing is put off */
-static int lacks_values;
+static int lacks_values, is_capturing;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -90,6 +90,11 @@ void fake_cuda_put_off(int n_polls)
 void fake_cuda_lack_values(int lacks)
 {
 	__atomic_store_n(&lacks_values, lacks, __ATOMIC_RELEASE);
+}
+
+void fake_cuda_capture(int captures)
+{
+	__atomic_store_n(&is_capturing, captures, __ATOMIC_RELEASE);
 }
 
 int fake_cuda_failed(void)
@@ -550,6 +555,46 @@ int cuStreamWriteValue64_v2(void *stream, uint64_t addr, uint64_t value, unsigne
 {
 	ENTER(1);
 	return write_value(stream, addr, value, 8, flags);
+}
+
+/* Either side is any memory: CUDA knows by the address. */
+EXPORT int cuMemcpyAsync(uint64_t dst, uint64_t src, size_t bytes, void *stream);
+int cuMemcpyAsync(uint64_t dst, uint64_t src, size_t bytes, void *stream)
+{
+	ENTER(1);
+	if (check_stream(stream))
+		return INVALID_CONTEXT;
+	stream_put(stream, &(struct work){.to = (char *)(uintptr_t)dst, .from = (const char *)(uintptr_t)src, .bytes = bytes});
+	return OK;
+}
+
+static int check_wait(struct stream *stream, uint64_t addr, unsigned int flags)
+{
+	ENTER(1);
+	if (check_stream(stream))
+		return INVALID_CONTEXT;
+	stream_flush(stream);
+	return flags > 1 || addr % 8 || !is_on_gpu((void *)(uintptr_t)addr, 8) ? INVALID_VALUE : OK;
+}
+
+/* Here the caller waits, and not the stream. Flags: 0 at least, 1 equal. */
+EXPORT int cuStreamWaitValue64_v2(void *stream, uint64_t addr, uint64_t value, unsigned int flags);
+int cuStreamWaitValue64_v2(void *stream, uint64_t addr, uint64_t value, unsigned int flags)
+{
+	const uint64_t *word = (const uint64_t *)(uintptr_t)addr;
+	int result = check_wait(stream, addr, flags);
+
+	while (!result && (flags ? __atomic_load_n(word, __ATOMIC_ACQUIRE) != value : (int64_t)(__atomic_load_n(word, __ATOMIC_ACQUIRE) - value) < 0))
+		usleep(50);
+	return result;
+}
+
+EXPORT int cuStreamIsCapturing(void *stream, int *status);
+int cuStreamIsCapturing(void *stream, int *status)
+{
+	ENTER(1);
+	*status = __atomic_load_n(&is_capturing, __ATOMIC_ACQUIRE);
+	return check_stream(stream);
 }
 
 EXPORT int cuMemsetD8Async(uint64_t dst, unsigned char value, size_t bytes, void *stream);

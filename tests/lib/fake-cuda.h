@@ -31,6 +31,14 @@ __attribute__((visibility("default"))) int fake_cuda_failed(void);
 __attribute__((visibility("default"))) void fake_cuda_put_off(int n_polls);
 /* The driver has no memory operations of streams. */
 __attribute__((visibility("default"))) void fake_cuda_lack_values(int lacks);
+/* All streams are being captured in a graph. */
+__attribute__((visibility("default"))) void fake_cuda_capture(int captures);
+/* A symbol of a module or a library of kernels, whose handle is an array of them that ends with a NULL name. */
+struct fake_cuda_symbol {
+	const char *name;
+	unsigned long long addr;
+	unsigned long bytes;
+};
 __attribute__((visibility("default"))) struct fake_cuda_counts fake_cuda_counts(void);
 /* Make the primary context of a GPU current in this thread, as the CUDA runtime does; -1: none. */
 __attribute__((visibility("default"))) void fake_cuda_set_current(int ordinal);
