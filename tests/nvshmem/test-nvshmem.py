@@ -40,6 +40,9 @@ def main():
         for n_pes in numbers:
             done = start(n_pes, minor, 'all')
             expect(done, f'3.{minor}, {n_pes} PEs')
+            # After finalize it is nothing.
+            if 'nvshmem_free' in done.stderr:
+                sys.exit(f'a free says something: {done.stderr!r}')
             for name in MISSING:
                 if done.stderr.count(f'shmemd: {name} is not implemented') != n_pes:
                     sys.exit(f'{name}: not once for each PE: {done.stderr!r}')
