@@ -91,6 +91,7 @@ struct nvs {
 	int (*start)(void); /* of life.c, which goes on from BOOTSTRAPPED; with the lock */
 	struct device *device; /* that of the world's GPU heap */
 	struct nvs_facts facts;
+	uint64_t n_copies, n_copies_done; /* atomic; by the library's stream: begun, and those that a quiet has waited for */
 	uint64_t tables; /* what facts.peers_p2p and the others point into */
 	struct nvs_set sets[NVS_CLASSES];
 	int max_teams;

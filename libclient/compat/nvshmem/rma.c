@@ -45,15 +45,25 @@ static int copy(void *dest, const void *source, size_t bytes)
 	if (r < 0)
 		return r;
 	r = nvs_copy_on(nvs.device->stream, dest, source, bytes);
+	__atomic_fetch_add(&nvs.n_copies, 1, __ATOMIC_SEQ_CST);
 	r2 = device_leave(nvs.device, CUDA_OK, "copy");
 	return r ? r : r2;
 }
 
+/* Without copies since the last time it makes no call of CUDA. */
 int nvs_quiet(void)
 {
-	int r = device_enter(nvs.device);
+	uint64_t n = __atomic_load_n(&nvs.n_copies, __ATOMIC_SEQ_CST);
+	int r;
 
-	return r ? r : device_leave(nvs.device, nvs.device->cuda->stream_sync(nvs.device->stream), "wait for copies");
+	if (n == __atomic_load_n(&nvs.n_copies_done, __ATOMIC_SEQ_CST))
+		return 0;
+	r = device_enter(nvs.device);
+	if (!r)
+		r = device_leave(nvs.device, nvs.device->cuda->stream_sync(nvs.device->stream), "wait for copies");
+	if (!r)
+		__atomic_store_n(&nvs.n_copies_done, n, __ATOMIC_SEQ_CST);
+	return r;
 }
 
 static int copy_and_wait(void *dest, const void *source, size_t bytes, bool is_now)
