@@ -67,6 +67,8 @@ typedef void *stream_t;
 	X(void, nvshmem_iget32, (void *, const void *, ptrdiff_t, ptrdiff_t, size_t, int))                                         \
 	X(int, nvshmem_float_broadcast, (int32_t, float *, const float *, size_t, int))                                            \
 	X(int, nvshmem_uint64_fcollect, (int32_t, uint64_t *, const uint64_t *, size_t))                                           \
+	X(void, nvshmemx_int_iput_on_stream, (int *, const int *, ptrdiff_t, ptrdiff_t, size_t, int, stream_t))                     \
+	X(void, nvshmemx_iget16_on_stream, (void *, const void *, ptrdiff_t, ptrdiff_t, size_t, int, stream_t))                     \
 	X(void, nvshmemx_putmem_on_stream, (void *, const void *, size_t, int, stream_t))                                          \
 	X(void, nvshmemx_getmem_on_stream, (void *, const void *, size_t, int, stream_t))                                          \
 	X(void, nvshmemx_putmem_signal_on_stream, (void *, const void *, size_t, uint64_t *, uint64_t, int, int, stream_t))        \

@@ -157,6 +157,11 @@ static void works_on_streams(void)
 	CHECK(host.nvshmemx_alltoallmem_on_stream(NVS_TEAM_WORLD, data + 600, data + 512, 1, stream) == 0);
 	for (int i = 0; i < n; i++)
 		CHECK(data[600 + i] == 10 * i + me);
+	host.nvshmemx_int_iput_on_stream((int *)(void *)(data + 1024), (int[]){me, 0, me + 1}, 3, 2, 2, right, stream);
+	host.nvshmemx_barrier_all_on_stream(stream);
+	CHECK(((int *)(void *)(data + 1024))[0] == left && ((int *)(void *)(data + 1024))[3] == left + 1);
+	host.nvshmemx_iget16_on_stream(data + 2048, data + 512, 2, 1, n, right, stream);
+	CHECK(data[2048] == (char)(10 * right) && (n < 3 || data[2052] == (char)(10 * right + 2)));
 	/* Numbers that the host counts do not go into a graph. */
 	fake_cuda_capture(1);
 	CHECK(host.nvshmemx_team_sync_on_stream(NVS_TEAM_WORLD, stream) == 3);

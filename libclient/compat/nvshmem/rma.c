@@ -154,6 +154,32 @@ void nvs_get_on(const char *name, void *dest, const void *source, size_t bytes, 
 	(void)nvs_result(name, at ? nvs_copy_on(stream, dest, at, bytes) : -EINVAL);
 }
 
+static int copy_strided_on(char *dest, const char *source, struct nvs_strides strides, cuda_stream stream)
+{
+	int r = dest && source ? 0 : -EINVAL;
+
+	for (size_t i = 0; !r && i < strides.n; i++) {
+		r = nvs_copy_on(stream, dest, source, strides.bytes);
+		dest += strides.dest * (ptrdiff_t)strides.bytes;
+		source += strides.source * (ptrdiff_t)strides.bytes;
+	}
+	return r;
+}
+
+void nvs_put_strided_on(const char *name, void *dest, const void *source, struct nvs_strides strides, int pe, cuda_stream stream)
+{
+	int r = nvs_ready();
+
+	(void)nvs_result(name, r ? r : copy_strided_on(nvs_at(dest, pe), source, strides, stream));
+}
+
+void nvs_get_strided_on(const char *name, void *dest, const void *source, struct nvs_strides strides, int pe, cuda_stream stream)
+{
+	int r = nvs_ready();
+
+	(void)nvs_result(name, r ? r : copy_strided_on(dest, nvs_at(source, pe), strides, stream));
+}
+
 /* The write of the word comes after what is before it in the stream, for all who look. */
 static int signal_on(struct nvs_signal signal, int pe, cuda_stream stream)
 {

@@ -26,6 +26,8 @@ void nvs_get_strided(const char *name, void *dest, const void *source, struct nv
 /* In the order of a stream of the program. */
 void nvs_put_on(const char *name, void *dest, const void *source, size_t bytes, int pe, cuda_stream stream);
 void nvs_get_on(const char *name, void *dest, const void *source, size_t bytes, int pe, cuda_stream stream);
+void nvs_put_strided_on(const char *name, void *dest, const void *source, struct nvs_strides strides, int pe, cuda_stream stream);
+void nvs_get_strided_on(const char *name, void *dest, const void *source, struct nvs_strides strides, int pe, cuda_stream stream);
 struct nvs_signal {
 	uint64_t *word, value;
 	int op; /* enum nvs_signal_op; only SET */

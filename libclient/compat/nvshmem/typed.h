@@ -56,6 +56,18 @@
 #define NVS_MAKE_PUT_ON(name, type, bytes) NVS_MAKE_MOVE_ON(name, type, bytes, nvs_put_on)
 #define NVS_MAKE_GET_ON(name, type, bytes) NVS_MAKE_MOVE_ON(name, type, bytes, nvs_get_on)
 
+#define NVS_MAKE_STRIDED_ON(name, type, bytes_, call)                                                                               \
+	NVS_API void name(type *dest, const type *source, ptrdiff_t dest_stride, ptrdiff_t source_stride, size_t n, int pe,         \
+			  cuda_stream stream);                                                                                      \
+	void name(type *dest, const type *source, ptrdiff_t dest_stride, ptrdiff_t source_stride, size_t n, int pe, cuda_stream stream) \
+	{                                                                                                                            \
+		struct nvs_strides strides = {.n = n, .bytes = (bytes_), .dest = dest_stride, .source = source_stride};              \
+                                                                                                                                     \
+		call(#name, dest, source, strides, pe, stream);                                                                      \
+	}
+#define NVS_MAKE_IPUT_ON(name, type, bytes) NVS_MAKE_STRIDED_ON(name, type, bytes, nvs_put_strided_on)
+#define NVS_MAKE_IGET_ON(name, type, bytes) NVS_MAKE_STRIDED_ON(name, type, bytes, nvs_get_strided_on)
+
 #define NVS_MAKE_PUT_SIGNAL_ON(name, type, bytes)                                                                                        \
 	NVS_API void name(type *dest, const type *source, size_t n, uint64_t *word, uint64_t value, int op, int pe, cuda_stream stream); \
 	void name(type *dest, const type *source, size_t n, uint64_t *word, uint64_t value, int op, int pe, cuda_stream stream)          \
