@@ -107,6 +107,18 @@ static int open_gpu(void)
 	return r ? r : device_open(which, info.node_pe, &nvs.device);
 }
 
+/* A state that names a PE which is not mapped would have kernels wait for ever. */
+static int find_peers(uint64_t *ret_bases)
+{
+	for (int pe = 0; pe < nvs.facts.npes; pe++) {
+		ret_bases[pe] = (uint64_t)(uintptr_t)shmd_ptr(nvs.world, (void *)(uintptr_t)nvs.facts.heap_base, pe);
+		if (!ret_bases[pe])
+			return shmd_error_set(-EOPNOTSUPP, "the GPU memory of PE %d is not mapped here, and NVSHMEM programs need that so far; allow the path "
+					      "mapped (SHMD_PATHS), and use GPUs of one node that reach each other", pe);
+	}
+	return 0;
+}
+
 /* Words by which other GPU addresses are found: timeout, index, zero, then three words for each PE. */
 static int make_tables(void)
 {
@@ -118,8 +130,10 @@ static int make_tables(void)
 	if (r < 0)
 		return r;
 	((struct nvs_timeout *)(void *)words)->version = NVS_WORD(1, sizeof(struct nvs_timeout));
-	for (size_t pe = 0; pe < n; pe++)
-		words[head + pe] = words[head + n + pe] = (uint64_t)(uintptr_t)nvs_at((void *)(uintptr_t)facts->heap_base, (int)pe);
+	r = find_peers(words + head);
+	if (r < 0)
+		return r;
+	memcpy(words + head + n, words + head, n * 8);
 	facts->timeout = nvs.tables;
 	facts->wait_index = nvs.tables + sizeof(struct nvs_timeout);
 	facts->zero = facts->wait_index + 8;
