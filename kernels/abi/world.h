@@ -98,10 +98,12 @@ SHMD_PIN_OFFSET(struct shmd_dev_pe_way, rail, 28);
 
 /* struct shmd_dev_world.flags */
 /*
- * Some PE is reached by a NIC whose atomics do not meet those of CPUs: all atomics and signals of the world go by queues, also those
- * to the caller itself and to mapped PEs. Then every PE has a way.
+ * Some PE is reached by a NIC whose atomics do not meet those of the reader, a CPU or a GPU: all atomics and signals of the world go by
+ * queues, also those to the caller itself and to mapped PEs. Then every PE has a way.
  */
 #define SHMD_WORLD_ATOMICS_BY_QUEUE 0x1u
+/* Stores in place and a queue lead to one PE, to its two heaps, and have no order with each other: a fence is a quiet. */
+#define SHMD_WORLD_FENCE_WAITS 0x2u
 
 struct shmd_dev_world {
 	uint32_t version; /* SHMD_DEV_WORLD_VERSION */

@@ -15,6 +15,8 @@ typedef int cuda_ordinal; /* CUdevice */
 typedef void *cuda_context; /* CUcontext */
 typedef void *cuda_stream; /* CUstream */
 typedef uint64_t cuda_address; /* CUdeviceptr */
+typedef void *cuda_module; /* CUmodule */
+typedef void *cuda_function; /* CUfunction */
 typedef unsigned long long cuda_memory; /* CUmemGenericAllocationHandle */
 
 enum {
@@ -35,6 +37,8 @@ enum {
 #define CUDA_STREAM_NON_BLOCKING 0x1u
 #define CUDA_WAIT_AT_LEAST 0x0u /* CU_STREAM_WAIT_VALUE_GEQ: the difference, as a signed number, is not below 0 */
 #define CUDA_WAIT_EQUAL 0x1u
+#define CUDA_POINTER_GPU_ADDRESS 3 /* CU_POINTER_ATTRIBUTE_DEVICE_POINTER */
+#define CUDA_CAPTURE_RELAXED 2 /* CU_STREAM_CAPTURE_MODE_RELAXED */
 #define CUDA_RANGE_DMABUF 1 /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
 
 /* ---- memory apart from addresses ("virtual memory management") */
@@ -107,11 +111,19 @@ _Static_assert(sizeof(struct cuda_access) == 12, "as CUDA has it");
 	X(stream_wait8, "cuStreamWaitValue64_v2",                                                             \
 	  (cuda_stream stream, cuda_address addr, uint64_t value, unsigned int flags))                        \
 	X(stream_capture, "cuStreamIsCapturing", (cuda_stream stream, int *ret_status))                       \
-	X(copy, "cuMemcpyAsync", (cuda_address dst, cuda_address src, size_t bytes, cuda_stream stream))      \
 	X(module_symbol, "cuModuleGetGlobal_v2",                                                              \
 	  (cuda_address * ret_addr, size_t *ret_bytes, void *module, const char *name))                       \
 	X(library_symbol, "cuLibraryGetGlobal",                                                               \
-	  (cuda_address * ret_addr, size_t *ret_bytes, void *library, const char *name))
+	  (cuda_address * ret_addr, size_t *ret_bytes, void *library, const char *name))                      \
+	X(module_load, "cuModuleLoadData", (cuda_module * module, const void *image))                         \
+	X(module_unload, "cuModuleUnload", (cuda_module module))                                              \
+	X(module_function, "cuModuleGetFunction", (cuda_function * function, cuda_module module, const char *name)) \
+	X(launch, "cuLaunchKernel",                                                                           \
+	  (cuda_function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x, \
+	   unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, cuda_stream stream, void **parameters, void **extra)) \
+	X(copy_any, "cuMemcpyAsync", (cuda_address dst, cuda_address src, size_t bytes, cuda_stream stream))  \
+	X(pointer_attribute, "cuPointerGetAttribute", (void *ret, int attribute, cuda_address ptr))           \
+	X(capture_mode, "cuThreadExchangeStreamCaptureMode", (int *mode))
 
 /* All of them are there, or cuda_has_memory_apart() says which is not. */
 #define CUDA_MEMORY_FUNCTIONS(X)                                                                                  \

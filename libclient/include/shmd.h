@@ -157,7 +157,7 @@ SHMD_EXPORT int shmd_pe_info(const struct shmd_world *world, int pe, struct shmd
  * PE whose RC QP failed is reached by DC from then on; the PE at its other end calls this as well. Operations under way on such a queue
  * are lost.
  *
- * Threads	no thread posts on this world meanwhile
+ * Threads	no thread posts on this world meanwhile, and no kernel
  * Errors	those of shmd_queues_create(): queues stay failed; the call may be repeated
  */
 SHMD_EXPORT int shmd_world_forgive(struct shmd_world *world);
@@ -188,9 +188,13 @@ SHMD_EXPORT int shmd_world_hot_peers(struct shmd_world *world, const int *pes, i
 #define SHMD_HINT_ATOMICS 0x1u /* used by atomics of remote PEs */
 #define SHMD_HINT_SIGNALS 0x2u /* used as signal words */
 /*
- * Memory of the GPU heap, which kernels use by device functions (shmd_ctx_gpu_dev()). Functions of this header that read or write symmetric
- * memory refuse it with -EINVAL, but for shmd_signal_fetch(), which has no context to ask; other arguments of theirs must not be such memory.
- * The world has such a heap if shmd_world_attr or $SHMD_GPU, $SHMD_GPU_HEAP_SIZE ask for it; all its PEs are on one node then.
+ * Memory of the GPU heap, which kernels use by device functions (shmd_ctx_gpu_dev()). The world has such a heap if shmd_world_attr or $SHMD_GPU,
+ * $SHMD_GPU_HEAP_SIZE ask for it.
+ *
+ * On the host puts, gets, p, g, signals and atomics take it as symmetric memory, and puts and gets as their local side too, if it is this
+ * PE's own. Where the world has queues they carry it, else CUDA copies, and then an operation is complete when the function returns and
+ * there are no atomics and no SHMD_SIGNAL_ADD: -EOPNOTSUPP. Waits, tests, locks, collectives and registration of buffers refuse it with -EINVAL.
+ * shmd_signal_fetch() and device functions on CPU threads must not get it, nor any function other memory of a GPU.
  */
 #define SHMD_HINT_GPU 0x4u
 
@@ -308,10 +312,16 @@ SHMD_EXPORT struct shmd_dev_world *shmd_world_dev(struct shmd_world *world);
  *
  * Addresses in GPU memory of a struct shmd_dev_world, shmd_dev_ctx, shmd_dev_team, valid until the object ends; no kernel uses it then.
  * Kernels reach addresses of the GPU heap only. They count the syncs of a team apart from those of the host: members make the same calls
- * in kernels. The end of a PE ends waits of kernels as it does those of the host. With SHMD_CTX_PRIVATE and SHMD_CTX_SERIALIZED the same
- * holds among the threads of kernels and the host. The first call for an object blocks while CUDA allocates and zeroes its copy.
+ * in kernels, and kernels complete their operations (shmd_dev_quiet()) before a team or context of theirs ends. The end of a PE ends waits of
+ * kernels as it does those of the host. With SHMD_CTX_PRIVATE and SHMD_CTX_SERIALIZED the same holds among the threads of kernels and the host.
  *
- * Errors	-EOPNOTSUPP the world has no GPU heap; -ENOTCONN it has not started; -ENOMEM no GPU memory
+ * PEs that are not mapped are reached by queues which kernels drive: each context has DC senders for them ($SHMD_CTX_DCIS, at least one), apart
+ * from those of the host, on the first NIC of the PE. In such a world kernels send all atomics and signals by queues, also to themselves:
+ * no store, atomic or copy of CUDA in place is exact against them.
+ *
+ * Blocks	the first call for an object while CUDA allocates and zeroes its copy, and for requests if the world has queues
+ * Errors	-EOPNOTSUPP the world has no GPU heap, or the NIC of a PE no dynamic connections; -ENOTCONN it has not started; -ENOMEM no GPU memory;
+ *		those of shmd_queues_create()
  */
 SHMD_EXPORT int shmd_world_gpu_dev(struct shmd_world *world, uint64_t *ret_addr);
 SHMD_EXPORT int shmd_ctx_gpu_dev(struct shmd_ctx *ctx, uint64_t *ret_addr);

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Self-test of worlds with a GPU heap: each process is a PE, and its kernels use the other PEs' GPU memory through the library's view of the
- * world. usage: shmemctl run -n 2 gpu-world-selftest. PEs share the GPUs there are, one after the other. Every wait ends with the world's
- * time limit. It returns 0 if all checks passed, 1 if one failed, and 77 without a GPU.
+ * world. usage: shmemctl run -n 2 gpu-world-selftest [mapped|queues|mixed]
+ *
+ *	mapped	all PEs map each other's memory (the default)
+ *	queues	none does: kernels drive queues
+ *	mixed	the last PE maps nobody, and the others each other: from three PEs on both paths are there
+ *
+ * PEs share the GPUs there are, one after the other. Every wait ends with the world's time limit. It returns 0 if all checks passed, 1 if one
+ * failed, and 77 without a GPU.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +24,8 @@
 #define N_FLOATS 1000u
 #define N_ROUNDS 10u
 #define GROWTH_BYTES (100ull << 20)
+#define N_PUTS 200u /* of one word, timed */
+#define LOCAL_WORDS 300u
 
 struct result {
 	uint32_t line; /* of the first check that failed; 0: all were good */
@@ -51,7 +59,7 @@ struct test {
 		CHECK(status_ == SHMD_DEV_OK);                                                     \
 	} while (0)
 
-static __device__ uint8_t pattern(uint64_t i, uint32_t seed)
+static __host__ __device__ uint8_t pattern(uint64_t i, uint32_t seed)
 {
 	return (uint8_t)(i * 7 + (i >> 8) + seed * 131);
 }
@@ -197,6 +205,42 @@ static __global__ void team_of_a_split(struct test t)
 	}
 }
 
+/* Data outside the heap: shared memory of a block. */
+static __global__ void not_registered(struct test t)
+{
+	__shared__ uint64_t local[LOCAL_WORDS];
+	uint64_t n_wrong = 0;
+
+	for (uint32_t i = threadIdx.x; i < LOCAL_WORDS; i += blockDim.x)
+		local[i] = 5000 * t.me + i;
+	__syncthreads();
+	CALL(shmd_dev_put_as(t.ctx, t.words, local, sizeof(local), next_pe(t), block_mode(t)));
+	barrier(t);
+	__syncthreads();
+	CALL(shmd_dev_get_as(t.ctx, local, t.words, sizeof(local), t.me, block_mode(t)));
+	__syncthreads();
+	for (uint32_t i = threadIdx.x; i < LOCAL_WORDS; i += blockDim.x)
+		n_wrong += local[i] != 5000 * previous_pe(t) + i;
+	CHECK(n_wrong == 0);
+	barrier(t);
+}
+
+/* One after the other, by one thread. */
+static __global__ void puts_of_a_word(struct test t)
+{
+	for (uint32_t i = 0; i < N_PUTS; i++) {
+		CALL(shmd_dev_p(t.ctx, &t.words[0], i, 8, next_pe(t)));
+		CALL(shmd_dev_quiet(t.ctx));
+	}
+}
+
+/* The host of the PE before brings data and a signal meanwhile. */
+static __global__ void waits_for_a_host(struct test t)
+{
+	CALL(shmd_dev_wait_until_as(t.ctx, &t.words[N_WORDS - 5], 8, SHMD_DEV_CMP_EQ, 7, block_mode(t)));
+	expect(t, t.dest, AREA_BYTES, 60 + previous_pe(t));
+}
+
 static __global__ void refusals(struct test t)
 {
 	struct shmd_dev_mode soon = shmd_dev_ctx_mode(t.ctx, SHMD_DEV_THREAD);
@@ -256,7 +300,29 @@ static void run_all(struct test *t)
 	RUN(atomics);
 	RUN(collectives);
 	RUN(team_of_a_split);
+	RUN(not_registered);
 	RUN(refusals);
+}
+
+/* The other PEs run no kernel meanwhile. */
+static void time_puts(struct shmd_world *world, struct test *t)
+{
+	cudaEvent_t begin, end;
+	float ms = 0;
+
+	must(shmd_barrier_all(world), "barrier");
+	if (!t->me) {
+		cuda("make an event", cudaEventCreate(&begin));
+		cuda("make an event", cudaEventCreate(&end));
+		puts_of_a_word<<<1, 1>>>(*t);
+		cuda("note the begin", cudaEventRecord(begin));
+		puts_of_a_word<<<1, 1>>>(*t);
+		cuda("note the end", cudaEventRecord(end));
+		judge(t, "puts_of_a_word");
+		cuda("look at the time", cudaEventElapsedTime(&ms, begin, end));
+		printf("a put of 8 bytes, post to completion: %.2f us\n", 1e3 * ms / N_PUTS);
+	}
+	must(shmd_barrier_all(world), "barrier");
 }
 
 static void prepare(struct shmd_world *world, struct shmd_team *split, struct test *t)
@@ -276,6 +342,55 @@ static void prepare(struct shmd_world *world, struct shmd_team *split, struct te
 	t->words = (uint64_t *)(t->dest + AREA_BYTES);
 	t->me = (uint32_t)shmd_my_pe(world);
 	t->n = (uint32_t)shmd_n_pes(world);
+}
+
+static void must_be(bool holds, const char *what)
+{
+	if (!holds)
+		printf("the host: FAILED: %s\n", what);
+	n_failed += !holds;
+}
+
+static bool host_finds(const uint8_t *at, uint32_t seed)
+{
+	uint64_t n_wrong = 0;
+
+	for (uint64_t i = 0; i < AREA_BYTES; i++)
+		n_wrong += at[i] != pattern(i, seed);
+	return !n_wrong;
+}
+
+/* Functions of the host on GPU memory, first while a kernel waits for them. */
+static void host_moves(struct shmd_world *world, struct test *t, bool has_queues)
+{
+	const struct shmd_atomic add = {SHMD_ATOMIC_ADD, 8, 1, 0};
+	struct shmd_ctx *ctx = shmd_world_ctx(world);
+	uint32_t right = (t->me + 1) % t->n, left = (t->me + t->n - 1) % t->n;
+	uint8_t *own = (uint8_t *)malloc(AREA_BYTES);
+	uint64_t found = 0;
+
+	must(shmd_barrier_all(world), "barrier");
+	waits_for_a_host<<<1, N_THREADS>>>(*t);
+	for (uint64_t i = 0; i < AREA_BYTES; i++)
+		own[i] = pattern(i, 60 + t->me);
+	must(shmd_put_signal(ctx, t->dest, own, AREA_BYTES, &t->words[N_WORDS - 5], 7, SHMD_SIGNAL_SET, (int)right), "put with signal");
+	judge(t, "waits_for_a_host");
+	must(shmd_barrier_all(world), "barrier");
+	must(shmd_put(ctx, t->source, t->dest, AREA_BYTES, (int)right), "put from GPU to GPU");
+	must(shmd_p(ctx, &t->words[N_WORDS - 6], 40 + t->me, 8, (int)right), "p");
+	must(shmd_barrier_all(world), "barrier");
+	must(shmd_get(ctx, own, t->source, AREA_BYTES, (int)t->me), "get");
+	must_be(host_finds(own, 60 + (left + t->n - 1) % t->n), "put from GPU to GPU");
+	must(shmd_g(ctx, &t->words[N_WORDS - 6], 8, (int)t->me, &found), "g");
+	must_be(found == 40 + left, "p and g");
+	if (has_queues)
+		must(shmd_atomic(ctx, &t->words[N_WORDS - 7], &add, 0), "atomic");
+	must(shmd_barrier_all(world), "barrier");
+	must(shmd_g(ctx, &t->words[N_WORDS - 7], 8, 0, &found), "g");
+	must_be(found == (has_queues ? t->n : 0), "atomics");
+	must(shmd_barrier_all(world), "barrier");
+	printf("PE %u: moves by the host: done\n", t->me);
+	free(own);
 }
 
 /* The same in a chunk by which the heap has grown. */
@@ -303,8 +418,25 @@ static int choose_gpu(void)
 	return n;
 }
 
-int main(void)
+/* Paths that this PE allows. */
+static uint32_t paths_of(const char *mode)
 {
+	const char *rank = getenv("SHMD_NODE_RANK"), *size = getenv("SHMD_NODE_SIZE");
+	bool is_last = rank && size && atoi(rank) + 1 == atoi(size);
+
+	if (!strcmp(mode, "mapped"))
+		return 0;
+	if (!strcmp(mode, "queues"))
+		return SHMD_ALLOW_QUEUE;
+	if (!strcmp(mode, "mixed"))
+		return is_last ? SHMD_ALLOW_QUEUE : 0;
+	fprintf(stderr, "usage: shmemctl run -n 2 gpu-world-selftest [mapped|queues|mixed]\n");
+	exit(2);
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 1 ? argv[1] : "mapped";
 	struct shmd_world_attr attr = {};
 	struct shmd_world *world;
 	struct shmd_team *split;
@@ -312,6 +444,7 @@ int main(void)
 	int n_gpus = choose_gpu();
 
 	attr.gpu = "current";
+	attr.paths = paths_of(mode);
 	must(shmd_world_open(&attr, &world), "open the world");
 	must(shmd_world_start(world), "start the world");
 	must(shmd_team_split_strided(shmd_team_world(world), 0, 1, shmd_n_pes(world), &split), "split");
@@ -319,8 +452,10 @@ int main(void)
 	memset(t.result, 0, sizeof(*t.result));
 	prepare(world, split, &t);
 	if (!t.me)
-		printf("%u PEs on %d GPUs\n", t.n, n_gpus);
+		printf("%u PEs on %d GPUs, %s\n", t.n, n_gpus, mode);
 	run_all(&t);
+	time_puts(world, &t);
+	host_moves(world, &t, strcmp(mode, "mapped") && t.n > 1);
 	in_new_chunk(world, &t);
 	must(shmd_team_destroy(split), "destroy the team");
 	must(shmd_world_close(world), "close the world");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by fake-cuda.c (GPUs, contexts, streams, copies, failures) and fake-cuda-memory.c (memory apart from addresses). */
+/* Shared by fake-cuda.c (GPUs, contexts, streams, failures), fake-cuda-copy.c and fake-cuda-memory.c (memory apart from addresses). */
 #ifndef SHMEMD_TESTS_FAKE_CUDA_PRIVATE_H
 #define SHMEMD_TESTS_FAKE_CUDA_PRIVATE_H
 
@@ -16,9 +16,11 @@ enum {
 	INVALID_GPU = 101,
 	INVALID_CONTEXT = 201,
 	ALREADY = 712,
+	NOT_FOUND = 500,
 	NOT_READY = 600,
 	NOT_REGISTERED = 713,
 	NOT_SUPPORTED = 801,
+	UNDER_CAPTURE = 900,
 };
 
 extern struct fake_cuda_counts fake_cuda_counted; /* under the lock */
@@ -42,6 +44,15 @@ static inline int fake_cuda_holds(const char *addr, size_t size, const char *at,
 {
 	return addr && at >= addr && bytes <= size && (size_t)(at - addr) <= size - bytes;
 }
+
+/* Carries out what a stream has put off; not OK: not a stream of the current context. With the lock. */
+int fake_cuda_stream_flush(void *stream);
+/* Whether this thread captures and must not allocate. */
+int fake_cuda_forbids(void);
+
+/* To and from GPU memory. */
+void fake_cuda_copy_in(char *to, const char *from, size_t bytes);
+void fake_cuda_copy_out(char *to, const char *from, size_t bytes);
 
 /* Bytes lie in memory that is mapped in a range of addresses. With the lock. */
 int fake_cuda_is_mapped(const void *at, size_t bytes);

@@ -29,6 +29,7 @@ struct work {
 	const char *from; /* or NULL: value */
 	size_t bytes;
 	uint64_t value;
+	int is_read; /* of GPU memory */
 };
 
 #define MAX_WORK 4096
@@ -49,7 +50,7 @@ static _Thread_local int depth;
 static char fail_symbol[64];
 static int fail_result, n_fails, n_good;
 static int n_polls_before; /* 0: nothing is put off */
-static int lacks_values, is_capturing;
+static int lacks_values;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -90,11 +91,6 @@ void fake_cuda_put_off(int n_polls)
 void fake_cuda_lack_values(int lacks)
 {
 	__atomic_store_n(&lacks_values, lacks, __ATOMIC_RELEASE);
-}
-
-void fake_cuda_capture(int captures)
-{
-	__atomic_store_n(&is_capturing, captures, __ATOMIC_RELEASE);
 }
 
 int fake_cuda_failed(void)
@@ -279,7 +275,10 @@ int cuStreamCreateWithPriority(void **stream, unsigned int flags, int priority)
 
 static void work_do(const struct work *work)
 {
-	memcpy(work->to, work->from ? work->from : (const char *)&work->value, work->bytes);
+	if (work->is_read)
+		fake_cuda_copy_out(work->to, work->from, work->bytes);
+	else
+		fake_cuda_copy_in(work->to, work->from ? work->from : (const char *)&work->value, work->bytes);
 }
 
 static void stream_flush(struct stream *stream)
@@ -320,6 +319,14 @@ int cuStreamDestroy_v2(void *stream)
 static int check_stream(const struct stream *stream)
 {
 	return stream && stream->context == current() ? OK : INVALID_CONTEXT;
+}
+
+int fake_cuda_stream_flush(void *stream)
+{
+	if (check_stream(stream))
+		return INVALID_CONTEXT;
+	stream_flush(stream);
+	return OK;
 }
 
 EXPORT int cuStreamSynchronize(void *stream);
@@ -438,6 +445,8 @@ int cuMemAlloc_v2(uint64_t *addr, size_t bytes)
 	struct allocation *allocation;
 
 	ENTER(1);
+	if (fake_cuda_forbids())
+		return UNDER_CAPTURE;
 	allocation = allocation_at(NULL);
 	if (!allocation)
 		abort();
@@ -527,7 +536,7 @@ int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t bytes, void *stream)
 		return INVALID_CONTEXT;
 	if (!is_on_gpu((void *)(uintptr_t)src, bytes) || is_allocated(dst))
 		return INVALID_VALUE;
-	stream_put(stream, &(struct work){.to = dst, .from = (const char *)(uintptr_t)src, .bytes = bytes});
+	stream_put(stream, &(struct work){.to = dst, .from = (const char *)(uintptr_t)src, .bytes = bytes, .is_read = 1});
 	return OK;
 }
 
@@ -557,17 +566,6 @@ int cuStreamWriteValue64_v2(void *stream, uint64_t addr, uint64_t value, unsigne
 	return write_value(stream, addr, value, 8, flags);
 }
 
-/* Either side is any memory: CUDA knows by the address. */
-EXPORT int cuMemcpyAsync(uint64_t dst, uint64_t src, size_t bytes, void *stream);
-int cuMemcpyAsync(uint64_t dst, uint64_t src, size_t bytes, void *stream)
-{
-	ENTER(1);
-	if (check_stream(stream))
-		return INVALID_CONTEXT;
-	stream_put(stream, &(struct work){.to = (char *)(uintptr_t)dst, .from = (const char *)(uintptr_t)src, .bytes = bytes});
-	return OK;
-}
-
 static int check_wait(struct stream *stream, uint64_t addr, unsigned int flags)
 {
 	ENTER(1);
@@ -589,14 +587,6 @@ int cuStreamWaitValue64_v2(void *stream, uint64_t addr, uint64_t value, unsigned
 	return result;
 }
 
-EXPORT int cuStreamIsCapturing(void *stream, int *status);
-int cuStreamIsCapturing(void *stream, int *status)
-{
-	ENTER(1);
-	*status = __atomic_load_n(&is_capturing, __ATOMIC_ACQUIRE);
-	return check_stream(stream);
-}
-
 EXPORT int cuMemsetD8Async(uint64_t dst, unsigned char value, size_t bytes, void *stream);
 int cuMemsetD8Async(uint64_t dst, unsigned char value, size_t bytes, void *stream)
 {
@@ -615,6 +605,27 @@ int cuMemcpyDtoDAsync_v2(uint64_t dst, uint64_t src, size_t bytes, void *stream)
 		return INVALID_VALUE;
 	memcpy((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, bytes);
 	return check_stream(stream);
+}
+
+EXPORT int cuMemcpyAsync(uint64_t dst, uint64_t src, size_t bytes, void *stream);
+int cuMemcpyAsync(uint64_t dst, uint64_t src, size_t bytes, void *stream)
+{
+	ENTER(1);
+	if (check_stream(stream))
+		return INVALID_CONTEXT;
+	stream_put(stream, &(struct work){.to = (char *)(uintptr_t)dst, .from = (const char *)(uintptr_t)src, .bytes = bytes});
+	return OK;
+}
+
+/* Memory of the GPU, and what is registered, at the address of this GPU's alias; nothing else. */
+EXPORT int cuPointerGetAttribute(void *ret, int attribute, uint64_t addr);
+int cuPointerGetAttribute(void *ret, int attribute, uint64_t addr)
+{
+	ENTER(1);
+	if (attribute != 3 || !(fake_cuda_is_mapped((const void *)(uintptr_t)addr, 1) || is_allocated((const void *)(uintptr_t)addr)))
+		return INVALID_VALUE;
+	memcpy(ret, &addr, sizeof(addr));
+	return OK;
 }
 
 EXPORT int cuDeviceGetCount(int *n);

@@ -15,6 +15,7 @@ struct fake_cuda_counts {
 	int registered, allocations, contexts, streams;
 	int put_off; /* copies and stores that streams have not carried out (fake_cuda_put_off()) */
 	int memories, reserved, mapped; /* handles of memory, ranges of addresses, mappings in them */
+	int modules, launches; /* modules that are loaded; kernels launched so far */
 	int in_children; /* calls in a process forked from the one that initialised CUDA: a driver does not work there */
 	int pushed; /* contexts on this thread's stack */
 };
@@ -31,8 +32,6 @@ __attribute__((visibility("default"))) int fake_cuda_failed(void);
 __attribute__((visibility("default"))) void fake_cuda_put_off(int n_polls);
 /* The driver has no memory operations of streams. */
 __attribute__((visibility("default"))) void fake_cuda_lack_values(int lacks);
-/* All streams are being captured in a graph. */
-__attribute__((visibility("default"))) void fake_cuda_capture(int captures);
 /* A symbol of a module or a library of kernels, whose handle is an array of them that ends with a NULL name. */
 struct fake_cuda_symbol {
 	const char *name;
@@ -40,6 +39,10 @@ struct fake_cuda_symbol {
 	unsigned long bytes;
 };
 __attribute__((visibility("default"))) struct fake_cuda_counts fake_cuda_counts(void);
+/* cuModuleGetFunction() finds this kernel; cuLaunchKernel() runs it at once, in the thread that launches. */
+__attribute__((visibility("default"))) void fake_cuda_kernel(const char *name, void (*run)(void **parameters));
+/* A thread that captures may not allocate: calls that do fail from now on, unless the thread has made its captures relaxed. 0: they work again. */
+__attribute__((visibility("default"))) void fake_cuda_capture(int captures);
 /* Make the primary context of a GPU current in this thread, as the CUDA runtime does; -1: none. */
 __attribute__((visibility("default"))) void fake_cuda_set_current(int ordinal);
 

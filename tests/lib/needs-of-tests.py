@@ -6,6 +6,8 @@
   tests/lib/needs-of-tests.py --save FILE BUILD SUITE...      writes the sums of the files, which are built, to FILE
   tests/lib/needs-of-tests.py --changed FILE BUILD SUITE...   the tests with a file that is not as FILE has it, one a line
   tests/lib/needs-of-tests.py --pages BUILD SUITE...          the tests with a file that maps memory or asks how large a page is
+  tests/lib/needs-of-tests.py --threads BUILD SUITE...        the tests with a file that starts a thread
+  tests/lib/needs-of-tests.py --only FILE BUILD SUITE...      the files, of the tests alone whose names are in FILE, one a line
 
 Two configurations of one tree share most of their programs. A test whose files are the same bytes in both says the same
 twice, so .ci/run repeats the others alone.
@@ -20,6 +22,9 @@ import subprocess
 # By these a program sees the size of a page. The libc, too, uses them, to give the same whatever the size is.
 OF_PAGES = {'getauxval', 'getpagesize', 'madvise', 'memfd_create', 'mincore', 'mlock', 'mmap', 'mmap64', 'mprotect', 'mremap', 'msync',
             'munmap', 'posix_madvise', 'posix_memalign', 'pvalloc', 'sbrk', 'shmat', 'syscall', 'sysconf', 'valloc'}
+
+# By these a program starts a thread.
+OF_THREADS = {'clone', 'clone3', 'pthread_create', 'thrd_create'}
 
 
 def introspect(build, what):
@@ -74,10 +79,10 @@ def imported_by(file):
     return {line.split()[-1].split('@')[0] for line in lines}
 
 
-def of_pages(files, build):
+def that_import(wanted, files, build):
     """A script imports nothing, so only what it runs counts."""
     imports = {name: imported_by(build / name) for name in {name for names in files.values() for name in names}}
-    return [test for test, names in files.items() if any(imports[name] & OF_PAGES for name in names)]
+    return [test for test, names in files.items() if any(imports[name] & wanted for name in names)]
 
 
 def main():
@@ -85,13 +90,18 @@ def main():
     parser.add_argument('--save', type=pathlib.Path)
     parser.add_argument('--changed', type=pathlib.Path)
     parser.add_argument('--pages', action='store_true')
+    parser.add_argument('--threads', action='store_true')
+    parser.add_argument('--only', type=pathlib.Path)
     parser.add_argument('build', type=lambda name: pathlib.Path(name).resolve())
     parser.add_argument('suites', nargs='+')
     options = parser.parse_args()
     targets = introspect(options.build, '--targets')
     tests = introspect(options.build, '--tests')
     files = files_of_tests(tests, targets, options.suites, options.build)
-    if options.save or options.changed or options.pages:
+    if options.only:
+        only = set(options.only.read_text(encoding='utf-8').splitlines())
+        files = {test: names for test, names in files.items() if test in only}
+    if options.save or options.changed or options.pages or options.threads:
         files = with_libraries(files, tests, shared_libraries(targets, options.build), options.build)
     lines = []
     if options.save:
@@ -100,7 +110,9 @@ def main():
         before = json.loads(options.changed.read_text(encoding='utf-8'))
         lines = changed(before, sums_of(options.build, files))
     elif options.pages:
-        lines = of_pages(files, options.build)
+        lines = that_import(OF_PAGES, files, options.build)
+    elif options.threads:
+        lines = that_import(OF_THREADS, files, options.build)
     else:
         lines = sorted({name for names in files.values() for name in names})
     for line in lines:

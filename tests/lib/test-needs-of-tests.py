@@ -91,6 +91,17 @@ class TestNeeds(unittest.TestCase):
         (self.build / 'helper').write_text('calls mmap@GLIBC_2.17', encoding='utf-8')
         self.assertEqual(self.ask('--pages', self.build, 'unit'), ['test-b c'])
 
+    def test_a_test_starts_threads_by_itself_or_by_a_library(self):
+        (self.build / 'lib.so.1').write_text('calls pthread_create@GLIBC_2.34', encoding='utf-8')
+        (self.build / 'b').write_text('calls pthread_created\ncalls fork', encoding='utf-8')
+        self.assertEqual(self.ask('--threads', self.build, 'unit'), [])
+        (self.build / 'b').write_text('opens lib.so.1', encoding='utf-8')
+        self.assertEqual(self.ask('--threads', self.build, 'unit'), ['test-b c'])
+
+    def test_names_the_files_of_some_tests_alone(self):
+        (self.build / 'names').write_text('test-b c\ntest-gone\n', encoding='utf-8')
+        self.assertEqual(self.ask('--only', self.build / 'names', self.build, 'unit'), ['b', 'helper'])
+
 
 if __name__ == '__main__':
     unittest.main()

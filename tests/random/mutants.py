@@ -27,7 +27,7 @@ RUNTIME = 'libclient/runtime/'
 MUTANTS = [
     ('barrier-leaves-out-a-round', PE + 'sync.h', 'for (round = 0; (1ull << round) < n &&',
      'for (round = 0; (2ull << round) < n &&', 'mapped'),
-    ('fence-does-not-wait-for-atomics-by-queue', PE + 'sync.h', 'if (!shmdi_atomics_in_place(ctx))\n\t\treturn shmd_dev_quiet(ctx);', '', 'mlx5_mixed'),
+    ('fence-does-not-wait-for-atomics-by-queue', PE + 'sync.h', 'if (shmdi_fence_waits(ctx))\n\t\treturn shmd_dev_quiet(ctx);', '', 'mlx5_mixed'),
     ('swap-of-4-bytes-takes-the-neighbour-along', PE + 'queue.h', 'return (all & ~mask) | (', 'return (all & ~mask & ~1ull) | (', 'rc'),
     ('get-copies-before-the-data-is-there', PE + 'bounce.h', 'rc = shmd_dev_qp_get_as(move->way.qp, remote, near, bytes, move->mode);',
      'rc = shmd_dev_qp_get_nbi_as(move->way.qp, remote, near, bytes, move->mode);', 'slow_rc'),

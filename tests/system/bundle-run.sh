@@ -16,7 +16,11 @@ Starts a private shmemd from this folder, runs one thing against it and stops it
   selftest           every device function on GPU 0, from the headers and from the device library
   agent-selftest     payload in memory of GPU 0 behind the memory agent, on an idle GPU and while a kernel spins
   pe-selftest        every device function on PEs and teams, over mapped memory, on GPU 0
-  world-selftest [N] N processes (default: 2), each a PE with a GPU heap, whose kernels use each other's memory
+  stream-selftest [N]
+                     N processes (default: 2), each a PE that calls the library on CUDA streams and in graphs
+  world-selftest [N [MODE]]
+                     N processes (default: 2), each a PE with a GPU heap, whose kernels use each other's memory: mapped (the
+                     default), by queues, or mixed
   kill               the daemon dies while kernels wait; then the self-test, on a new daemon
   sanitize           self-tests and demo under compute-sanitizer: memcheck, racecheck, synccheck; with two GPUs
                      the demo on both as well
@@ -31,7 +35,7 @@ TEXT
 what=$1
 shift
 case $what in
-demo | gpu-demo | no-launch | selftest | agent-selftest | pe-selftest | world-selftest | kill | sanitize | bench | bench-cpu) ;;
+demo | gpu-demo | no-launch | selftest | agent-selftest | pe-selftest | stream-selftest | world-selftest | kill | sanitize | bench | bench-cpu) ;;
 --help) usage; exit 0 ;;
 *) usage >&2; exit 2 ;;
 esac
@@ -112,10 +116,15 @@ pe-selftest)
     program gpu-pe-selftest "$@" || status=$?
     program gpu-coll-selftest "$@" || status=$?
     ;;
+stream-selftest)
+    start_daemon
+    [ -x "$here/bin/gpu-stream-selftest" ] || { echo "this folder was made without nvcc: no gpu-stream-selftest" >&2; exit 2; }
+    timeout 280 "$here/bin/shmemctl" run -n "${1:-2}" "$here/bin/gpu-stream-selftest" || status=$?
+    ;;
 world-selftest)
     start_daemon
     [ -x "$here/bin/gpu-world-selftest" ] || { echo "this folder was made without nvcc: no gpu-world-selftest" >&2; exit 2; }
-    timeout 280 "$here/bin/shmemctl" run -n "${1:-2}" "$here/bin/gpu-world-selftest" || status=$?
+    timeout 280 "$here/bin/shmemctl" run -n "${1:-2}" "$here/bin/gpu-world-selftest" "${2:-mapped}" || status=$?
     ;;
 kill)
     start_daemon

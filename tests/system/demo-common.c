@@ -111,10 +111,9 @@ bool demo_pe_barrier(struct demo_pe *pe)
 	return false;
 }
 
-void demo_publish_heap(struct demo_pe *pe)
+void demo_publish_heap(struct demo_pe *pe, uint64_t iova)
 {
-	pe->heap = shmd_mem_addr(pe->mem);
-	pe->info->heap = (uintptr_t)pe->heap;
+	pe->info->heap = iova;
 	pe->info->rkey_be = shmd_mr_rkey_be(pe->mr);
 }
 

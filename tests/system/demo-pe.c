@@ -89,7 +89,8 @@ static bool make_heap(struct demo_pe *pe)
 	    !demo_good_call(pe, "register the heap",
 			 shmd_mr_reg_mem(pe->nic, pe->mem, SHMD_ACCESS_ALL, &pe->mr)))
 		return false;
-	demo_publish_heap(pe);
+	pe->heap = shmd_mem_addr(pe->mem);
+	demo_publish_heap(pe, (uintptr_t)pe->heap);
 	return true;
 }
 

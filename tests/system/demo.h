@@ -37,7 +37,7 @@ struct demo_pe_info {
 	struct shmd_addr addrs[DEMO_MAX_PES]; /* QP i of this PE talks to PE i; with DC the first is its DCT's */
 	uint64_t heap; /* address of its heap, as remote addresses */
 	shmd_be32 rkey_be;
-	char nic[64];
+	char nic[128];
 	uint64_t session;
 	uint64_t n_operations; /* executed work requests that the daemon counted for this session */
 	bool is_uncounted; /* by a NIC of hardware, which does not tell how many it executed */
@@ -99,8 +99,8 @@ bool demo_good_call(struct demo_pe *pe, const char *what, int result);
 bool demo_pe_barrier(struct demo_pe *pe);
 /* Which atomics this PE's NIC lacks, for all to leave out. */
 void demo_note_atomics(struct demo_pe *pe, const struct shmd_nic_info *info);
-/* Tell the others where the heap is. */
-void demo_publish_heap(struct demo_pe *pe);
+/* Tell the others where the heap is: of pe->mr, by iova. */
+void demo_publish_heap(struct demo_pe *pe, uint64_t iova);
 bool demo_publish_queues(struct demo_pe *pe);
 /* QP i to PE i, after a barrier. */
 bool demo_connect_queues(struct demo_pe *pe);

@@ -6,6 +6,7 @@
 #include "tests/lib/fake-cuda.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "gpu-demo-kernels.h"
 
@@ -29,6 +30,12 @@ struct gpu_demo_stream *gpu_demo_stream_new(int gpu)
 
 void gpu_demo_stream_free(struct gpu_demo_stream *stream)
 {
+}
+
+int gpu_demo_copy(struct gpu_demo_stream *stream, void *to, const void *from, size_t bytes)
+{
+	memcpy(to, from, bytes);
+	return 0;
 }
 
 int gpu_demo_run(struct gpu_demo_stream *stream, enum gpu_demo_kernel kernel, const struct gpu_demo_args *args,

@@ -69,6 +69,15 @@ void gpu_demo_stream_free(struct gpu_demo_stream *s)
 	free(s);
 }
 
+int gpu_demo_copy(struct gpu_demo_stream *s, void *to, const void *from, size_t bytes)
+{
+	cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s->stream);
+
+	if (error == cudaSuccess)
+		error = cudaStreamSynchronize(s->stream);
+	return error == cudaSuccess ? 0 : fail("copy", error);
+}
+
 static uint64_t now_nsec(void)
 {
 	struct timespec ts;

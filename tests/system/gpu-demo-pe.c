@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One processing element of the GPU demo: a session, a heap, a QP to every PE and a stream on a GPU. This thread fills
- * payload, starts kernels and compares what arrived; it touches no queue.
+ * payload, starts kernels and compares what arrived; it touches no queue. The heap is GPU memory where the NIC reaches that, and then
+ * base.heap is a copy of it in memory of this thread.
  */
 #include "gpu-demo-pe.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gpu-demo.h"
@@ -19,6 +21,9 @@ struct pe {
 	int ordinal;
 	struct shmd_gpu *gpu;
 	struct shmd_mem *result_mem;
+	struct shmd_gpu_mem *heap;
+	enum shmd_gpu_mem_mode memory;
+	bool is_copy; /* base.heap is */
 	struct gpu_demo_stream *stream;
 	struct gpu_demo_result *result;
 	struct gpu_demo_args args;
@@ -50,28 +55,63 @@ static bool open_session(struct pe *pe)
 	return pe->stream || demo_fail(&pe->base, "%s", gpu_demo_error());
 }
 
+/* The heap as a kernel has it changes to base.heap, or the other way round. */
+static bool push(struct pe *pe, uint32_t offset, uint32_t bytes)
+{
+	if (!pe->is_copy || gpu_demo_copy(pe->stream, pe->args.heap + offset, pe->base.heap + offset, bytes) >= 0)
+		return true;
+	return demo_fail(&pe->base, "%s", gpu_demo_error());
+}
+
+static bool pull(struct pe *pe, uint32_t offset, uint32_t bytes)
+{
+	if (!pe->is_copy || gpu_demo_copy(pe->stream, pe->base.heap + offset, pe->args.heap + offset, bytes) >= 0)
+		return true;
+	return demo_fail(&pe->base, "%s", gpu_demo_error());
+}
+
+static bool make_copy(struct pe *pe)
+{
+	pe->base.heap = calloc(1, GPU_DEMO_HEAP_BYTES);
+	pe->is_copy = pe->base.heap != NULL;
+	return pe->is_copy ? push(pe, 0, GPU_DEMO_HEAP_BYTES) : demo_fail(&pe->base, "no memory for a copy of the heap");
+}
+
+static bool make_heap(struct pe *pe)
+{
+	static const char *const kinds[] = {"", "GPU memory by dmabuf", "GPU memory by peermem", "host memory", "GPU memory behind the memory agent"};
+	struct shmd_gpu_mem_attr attr = {.bytes = GPU_DEMO_HEAP_BYTES, .access = SHMD_ACCESS_ALL, .mode = pe->memory};
+	struct shmd_gpu_mem_info info;
+	size_t used = strlen(pe->base.info->nic);
+
+	if (!demo_good_call(&pe->base, "heap", shmd_gpu_mem_alloc(pe->gpu, pe->base.nic, &attr, &pe->heap)) ||
+	    !demo_good_call(&pe->base, "heap", shmd_gpu_mem_info(pe->heap, &info)))
+		return false;
+	snprintf(pe->base.info->nic + used, sizeof(pe->base.info->nic) - used, ", %s", kinds[info.mode]);
+	pe->base.mr = info.mr;
+	pe->args.heap = (uint8_t *)(uintptr_t)info.addr;
+	pe->args.local = shmd_dev_addr_of(info.iova, shmd_mr_lkey_be(info.mr));
+	demo_publish_heap(&pe->base, info.iova);
+	if (!info.host_addr)
+		return make_copy(pe);
+	pe->base.heap = info.host_addr;
+	memset(pe->base.heap, 0, GPU_DEMO_HEAP_BYTES);
+	return true;
+}
+
 static bool make_memory(struct pe *pe)
 {
-	uint64_t heap, result;
+	uint64_t result;
 
-	if (!demo_good_call(&pe->base, "heap",
-			    shmd_mem_alloc(pe->base.client, GPU_DEMO_HEAP_BYTES, &pe->base.mem)) ||
-	    !demo_good_call(
-		    &pe->base, "register the heap",
-		    shmd_mr_reg_mem(pe->base.nic, pe->base.mem, SHMD_ACCESS_ALL, &pe->base.mr)) ||
-	    !demo_good_call(&pe->base, "heap on the GPU",
-			    shmd_gpu_map_mem(pe->gpu, pe->base.mem, &heap)) ||
+	if (!make_heap(pe) ||
 	    !demo_good_call(
 		    &pe->base, "results",
 		    shmd_mem_alloc(pe->base.client, sizeof(*pe->result), &pe->result_mem)) ||
 	    !demo_good_call(&pe->base, "results on the GPU",
 			    shmd_gpu_map_mem(pe->gpu, pe->result_mem, &result)))
 		return false;
-	demo_publish_heap(&pe->base);
 	pe->result = shmd_mem_addr(pe->result_mem);
-	pe->args.heap = (uint8_t *)(uintptr_t)heap;
 	pe->args.result = (struct gpu_demo_result *)(uintptr_t)result;
-	pe->args.local = shmd_dev_addr_of((uintptr_t)pe->base.heap, shmd_mr_lkey_be(pe->base.mr));
 	return true;
 }
 
@@ -182,9 +222,9 @@ static bool phase_put(struct pe *pe)
 		pe->args.repeats = put_sizes[s].repeats;
 		demo_fill(pe->base.heap, total, pe->base.me, s);
 		memset(pe->base.heap + GPU_DEMO_DST, 0, total);
-		if (!demo_pe_barrier(&pe->base) ||
+		if (!push(pe, 0, total) || !push(pe, GPU_DEMO_DST, total) || !demo_pe_barrier(&pe->base) ||
 		    !run(pe, GPU_DEMO_PUT_KERNEL, put_sizes[s].n_threads, &nsec) ||
-		    !demo_pe_barrier(&pe->base) ||
+		    !demo_pe_barrier(&pe->base) || !pull(pe, GPU_DEMO_DST, total) ||
 		    !demo_verify(&pe->base, GPU_DEMO_DST, total, left, s))
 			return false;
 		pe->base.phase->bandwidth_bytes = total;
@@ -202,12 +242,14 @@ static bool phase_get(struct pe *pe)
 	uint64_t nsec = 0;
 
 	demo_fill(pe->base.heap, GPU_DEMO_GET_BYTES, pe->base.me, 77);
-	if (!demo_pe_barrier(&pe->base))
+	if (!push(pe, 0, GPU_DEMO_GET_BYTES) || !demo_pe_barrier(&pe->base))
 		return false;
 	for (s = 0; s < N_GET_SIZES; s++) {
 		memset(pe->base.heap + GPU_DEMO_LAND, 0, pe->base.n * GPU_DEMO_GET_BYTES);
 		pe->args.bytes = get_sizes[s];
-		if (!run(pe, GPU_DEMO_GET_KERNEL, GPU_DEMO_MAX_THREADS, &nsec))
+		if (!push(pe, GPU_DEMO_LAND, pe->base.n * GPU_DEMO_GET_BYTES) ||
+		    !run(pe, GPU_DEMO_GET_KERNEL, GPU_DEMO_MAX_THREADS, &nsec) ||
+		    !pull(pe, GPU_DEMO_LAND, pe->base.n * GPU_DEMO_GET_BYTES))
 			return false;
 		for (i = 0; i < pe->base.n; i++) {
 			if (!demo_verify(&pe->base, GPU_DEMO_LAND + i * GPU_DEMO_GET_BYTES,
@@ -236,7 +278,7 @@ static bool phase_atomic(struct pe *pe)
 				return false;
 		}
 	}
-	return demo_pe_barrier(&pe->base) &&
+	return demo_pe_barrier(&pe->base) && pull(pe, GPU_DEMO_COUNTER, 128) &&
 	       demo_check_counters(&pe->base, GPU_DEMO_COUNTER, GPU_DEMO_COUNTER32) &&
 	       demo_pe_barrier(&pe->base);
 }
@@ -252,6 +294,8 @@ static bool phase_signal(struct pe *pe)
 	if (!run(pe, GPU_DEMO_SIGNAL_KERNEL, GPU_DEMO_MAX_THREADS, &nsec))
 		return false;
 	pe->base.phase->latency_nsec = nsec / GPU_DEMO_PING_PONGS / 2;
+	if (!pull(pe, GPU_DEMO_SIGNAL, GPU_DEMO_HEAP_BYTES - GPU_DEMO_SIGNAL))
+		return false;
 	memcpy(&turn, pe->base.heap + GPU_DEMO_SIGNAL, sizeof(turn));
 	if (turn != GPU_DEMO_PING_PONGS)
 		return demo_fail(&pe->base, "the last signal was %" PRIu64 " instead of %u", turn,
@@ -279,11 +323,12 @@ static bool run_phases(struct pe *pe)
 	return true;
 }
 
-bool gpu_demo_pe_main(struct demo_shared *shared, unsigned int me, int gpu)
+bool gpu_demo_pe_main(struct demo_shared *shared, unsigned int me, int gpu, bool host_memory)
 {
 	struct pe pe = {
 		.base = {.shared = shared, .info = &shared->pes[me], .me = me, .n = shared->n_pes},
-		.ordinal = gpu};
+		.ordinal = gpu,
+		.memory = host_memory ? SHMD_GPU_MEM_HOST : SHMD_GPU_MEM_AUTO};
 	bool good = open_session(&pe) && make_memory(&pe) && make_queues(&pe) &&
 		    demo_pe_barrier(&pe.base) && connect_queues(&pe) && demo_pe_barrier(&pe.base) &&
 		    run_phases(&pe);
@@ -295,5 +340,7 @@ bool gpu_demo_pe_main(struct demo_shared *shared, unsigned int me, int gpu)
 		good = demo_pe_barrier(&pe.base);
 	gpu_demo_stream_free(pe.stream);
 	shmd_client_close(pe.base.client);
+	if (pe.is_copy)
+		free(pe.base.heap);
 	return good;
 }

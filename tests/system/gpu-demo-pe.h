@@ -5,6 +5,6 @@
 #include "demo.h"
 
 /* One PE from start to end, in the thread that calls it, on the GPU with this number. False after any failure. */
-bool gpu_demo_pe_main(struct demo_shared *shared, unsigned int me, int gpu);
+bool gpu_demo_pe_main(struct demo_shared *shared, unsigned int me, int gpu, bool host_memory);
 
 #endif

@@ -12,12 +12,12 @@
 
 struct options {
 	unsigned int n_pes, n_gpus;
-	bool json;
+	bool json, host_memory;
 };
 
 static void usage(FILE *to)
 {
-	fputs("usage: shmemd-gpu-demo [--pes N] [--gpus N] [--json]\n"
+	fputs("usage: shmemd-gpu-demo [--pes N] [--gpus N] [--host-memory] [--json]\n"
 	      "\n"
 	      "Runs N processing elements (2 to 8, default 2), each a session of its own on the shmemd behind\n"
 	      "$SHMEMD_SOCKET whose queues CUDA kernels drive: puts in a ring, gets from everybody, atomic counters\n"
@@ -25,6 +25,8 @@ static void usage(FILE *to)
 	      "\n"
 	      "  --pes N   number of processing elements\n"
 	      "  --gpus N  1 (default): all in one process on GPU 0; more: each in a process, in turn on GPUs 0 to N-1\n"
+	      "  --host-memory\n"
+	      "            payload in host memory; without it in GPU memory, where the NIC reaches that\n"
 	      "  --json    results as one JSON object\n"
 	      "  --help    this text\n"
 	      "\n"
@@ -51,6 +53,7 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 {
 	static const struct option options[] = {{"pes", required_argument, NULL, 'p'},
 						{"gpus", required_argument, NULL, 'g'},
+						{"host-memory", no_argument, NULL, 'm'},
 						{"json", no_argument, NULL, 'j'},
 						{"help", no_argument, NULL, 'h'},
 						{NULL, 0, NULL, 0}};
@@ -62,6 +65,10 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 			continue;
 		if (c == 'g' && parse_number(optarg, 1, &ret_options->n_gpus))
 			continue;
+		if (c == 'm') {
+			ret_options->host_memory = true;
+			continue;
+		}
 		if (c == 'j') {
 			ret_options->json = true;
 			continue;
@@ -81,25 +88,25 @@ struct pe_thread {
 	pthread_t thread;
 	struct demo_shared *shared;
 	unsigned int me;
-	bool good;
+	bool host_memory, good;
 };
 
 static void *pe_thread(void *arg)
 {
 	struct pe_thread *pe = arg;
 
-	pe->good = gpu_demo_pe_main(pe->shared, pe->me, 0);
+	pe->good = gpu_demo_pe_main(pe->shared, pe->me, 0, pe->host_memory);
 	return NULL;
 }
 
-static bool run_threads(struct demo_shared *shared)
+static bool run_threads(struct demo_shared *shared, bool host_memory)
 {
 	struct pe_thread pes[GPU_DEMO_MAX_PES];
 	unsigned int i, n;
 	bool good = true;
 
 	for (n = 0; n < shared->n_pes; n++) {
-		pes[n] = (struct pe_thread){.shared = shared, .me = n};
+		pes[n] = (struct pe_thread){.shared = shared, .me = n, .host_memory = host_memory};
 		if (pthread_create(&pes[n].thread, NULL, pe_thread, &pes[n])) {
 			__atomic_store_n(&shared->failed, 1, __ATOMIC_RELEASE);
 			good = false;
@@ -115,23 +122,23 @@ static bool run_threads(struct demo_shared *shared)
 
 /* ---- processes, GPUs in turn --------------------------------------------------------------------------------- */
 
-static pid_t start_pe(struct demo_shared *shared, unsigned int me, int gpu)
+static pid_t start_pe(struct demo_shared *shared, unsigned int me, int gpu, bool host_memory)
 {
 	pid_t pid = demo_fork();
 
 	if (pid != 0)
 		return pid;
-	_exit(gpu_demo_pe_main(shared, me, gpu) ? 0 : 1);
+	_exit(gpu_demo_pe_main(shared, me, gpu, host_memory) ? 0 : 1);
 }
 
-static bool run_processes(struct demo_shared *shared, unsigned int n_gpus)
+static bool run_processes(struct demo_shared *shared, unsigned int n_gpus, bool host_memory)
 {
 	pid_t pids[GPU_DEMO_MAX_PES];
 	bool good = true;
 	unsigned int i;
 
 	for (i = 0; i < shared->n_pes; i++)
-		pids[i] = start_pe(shared, i, (int)(i % n_gpus));
+		pids[i] = start_pe(shared, i, (int)(i % n_gpus), host_memory);
 	for (i = 0; i < shared->n_pes; i++)
 		good = demo_wait_for_pe(shared, i, pids[i]) && good;
 	return good;
@@ -154,7 +161,7 @@ int main(int argc, char **argv)
 		perror("shmemd-gpu-demo: shared memory");
 		return 1;
 	}
-	good = options.n_gpus == 1 ? run_threads(shared) : run_processes(shared, options.n_gpus);
+	good = options.n_gpus == 1 ? run_threads(shared, options.host_memory) : run_processes(shared, options.n_gpus, options.host_memory);
 	good = demo_report(shared, options.json) && good;
 	return good ? 0 : 1;
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The demo with CUDA kernels: PEs are sessions, all in one process on one GPU or each in a process on a GPU of its own.
- * A kernel writes every WQE, dbrec and doorbell; CPU threads fill and compare payload and start kernels.
+ * A kernel writes every WQE, dbrec and doorbell; CPU threads fill and compare payload and start kernels. Payload is in GPU memory where a NIC
+ * reaches that, and CPU threads have a copy of it.
  */
 #ifndef SHMEMD_GPU_DEMO_H
 #define SHMEMD_GPU_DEMO_H
+
+#include <stddef.h>
 
 #include "demo-pattern.h"
 
@@ -74,6 +77,8 @@ struct gpu_demo_stream;
 struct gpu_demo_stream *gpu_demo_stream_new(int gpu);
 int gpu_demo_run(struct gpu_demo_stream *stream, enum gpu_demo_kernel kernel, const struct gpu_demo_args *args,
 		 uint32_t n_threads, uint64_t limit_nsec);
+/* Either side may be GPU memory. Complete when it returns. */
+int gpu_demo_copy(struct gpu_demo_stream *stream, void *to, const void *from, size_t bytes);
 void gpu_demo_stream_free(struct gpu_demo_stream *stream);
 const char *gpu_demo_error(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An MPI program for test-run: a sum over all ranks; with an argument rank 1 aborts with status 9. */
+/* An MPI program for test-run-mpich: a sum over all ranks; with an argument rank 1 aborts with status 9. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -40,6 +40,16 @@ class Lab:
         return subprocess.Popen(self.words(words, mark), **more)  # pylint: disable=consider-using-with
 
 
+def by_rank(text):
+    """The lines of each rank, without their prefixes."""
+    found = {}
+    for line in text.splitlines():
+        head = re.match(r'\[(\d+)\]\+? (.*)$', line)
+        if head:
+            found.setdefault(int(head.group(1)), []).append(head.group(2))
+    return found
+
+
 def marked(mark):
     """Processes, dead ones apart, that have the mark among their arguments, by pid: their names."""
     found = {}

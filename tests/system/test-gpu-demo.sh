@@ -21,7 +21,14 @@ must_succeed() { # PES
 }
 
 case $case in
-one-process) run "$demo" && must_succeed 2 ;;
+one-process)
+    run "$demo" && must_succeed 2
+    [ "$(grep -c '^PE .* GPU memory behind the memory agent$' "$out")" = 2 ]
+    ;;
+host-memory)
+    run "$demo" --host-memory && must_succeed 2
+    [ "$(grep -c '^PE .* host memory$' "$out")" = 2 ]
+    ;;
 processes) run "$demo" --gpus 2 && must_succeed 2 ;;
 five) run "$demo" --pes 5 && must_succeed 5 ;;
 no-such-gpu)

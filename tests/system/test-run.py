@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""shmemctl run as a user does it: test-run.py SHMEMCTL RUN-PE [MPI-PROGRAM]."""
+"""shmemctl run as a user does it: test-run.py SHMEMCTL RUN-PE."""
 import os
 import re
 import signal
@@ -11,17 +11,7 @@ import tempfile
 import time
 
 from ctl_subject import Cases
-from run_lab import Lab, Terminal, end_by, lacks, marked, text_of, wait_gone, wait_pes, wait_until
-
-
-def by_rank(text):
-    """The lines of each rank, without their prefixes."""
-    found = {}
-    for line in text.splitlines():
-        head = re.match(r'\[(\d+)\]\+? (.*)$', line)
-        if head:
-            found.setdefault(int(head.group(1)), []).append(head.group(2))
-    return found
+from run_lab import Lab, Terminal, by_rank, end_by, lacks, marked, text_of, wait_gone, wait_pes, wait_until
 
 
 def check_environment(cases, lab):
@@ -340,16 +330,6 @@ def check_pmi(cases, lab):
     cases.add('thousand_pes_start', lacks(done, 0) + ([] if len(lines) == 1000 else [f'{len(lines)} PEs wrote']))
 
 
-def check_mpich(cases, lab, program):
-    if not program:
-        cases.skip('programs_of_mpich_start', 'no MPICH')
-        return
-    done = lab.run('-n', '4', program)
-    problems = lacks(done, 0) + ([] if by_rank(done.stdout) == {i: [f'{i} of 4, sum 6'] for i in range(4)} else [text_of(done)])
-    problems += lacks(lab.run('-n', '3', program, 'abort'), 9, r'PE 1 \(.*\) called abort with status 9')
-    cases.add('programs_of_mpich_start', problems)
-
-
 def main():
     # A run under nohup, or in the background of a script, passes on that these are ignored, and then they end no PE.
     for signo in (signal.SIGHUP, signal.SIGQUIT):
@@ -359,7 +339,6 @@ def main():
     for check in (check_environment, check_bind, check_usage, check_output, check_files, check_backpressure, check_input, check_terminal,
                   check_signals, check_stop, check_failures, check_leftovers, check_pmi):
         check(cases, lab)
-    check_mpich(cases, lab, sys.argv[3] if len(sys.argv) > 3 else None)
     cases.end()
 
 

@@ -165,7 +165,7 @@ SHMDI_SLOW int shmdi_coll_settle_one(const struct shmdi_coll *c)
 	int rc = SHMD_DEV_OK;
 
 	for (i = 0; i + 1 < c->n && !rc; i++) {
-		rc = shmdi_coll_reach(c, shmdi_coll_other(c, i), 0, 0, &at);
+		rc = shmdi_coll_reach(c, shmdi_coll_other(c, i), SHMDI_FIXED(c->team->scratch_heap), 0, &at);
 		way = shmdi_way_look(c->ctx, at.pe);
 		if (!rc && !at.addr && way.qp)
 			rc = shmdi_queue_status(c->ctx, &at, shmdi_qp_quiet(c->ctx, way.qp, &c->mode));

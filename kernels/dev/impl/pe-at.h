@@ -171,6 +171,12 @@ SHMDI_SLOW int shmdi_pe_unless_empty(const struct shmd_dev_ctx *ctx, uint64_t by
 	return !bytes && rc == SHMD_DEV_INVALID && shmdi_pe_number(ctx, shmdi_world_of(ctx), pe, &of_world) ? (int)SHMD_DEV_OK : rc;
 }
 
+/* Whether a queue and stores in place may lead to one PE, which have no order with each other. */
+SHMDI_FN int shmdi_fence_waits(const struct shmd_dev_ctx *ctx)
+{
+	return SHMDI_UNLIKELY(SHMDI_FIXED(shmdi_world_of(ctx)->flags) & (SHMD_WORLD_ATOMICS_BY_QUEUE | SHMD_WORLD_FENCE_WAITS));
+}
+
 /* Whether a path by loads and stores serves atomics and signals too. */
 SHMDI_FN int shmdi_atomics_in_place(const struct shmd_dev_ctx *ctx)
 {

@@ -141,8 +141,7 @@ SHMDI_FN int shmd_dev_fence(struct shmd_dev_ctx *ctx)
 	shmdi_pes_fence();
 	if (SHMDI_LIKELY(!shmdi_ctx_has_queues(ctx)))
 		return SHMD_DEV_OK;
-	/* A queue and stores in place lead to one PE, and have no order with each other. */
-	if (!shmdi_atomics_in_place(ctx))
+	if (shmdi_fence_waits(ctx))
 		return shmd_dev_quiet(ctx);
 	shmdi_queues_fence(ctx);
 	return SHMD_DEV_OK;
@@ -158,7 +157,7 @@ SHMDI_FN int shmd_dev_fence_pe(struct shmd_dev_ctx *ctx, uint32_t pe)
 	shmdi_pes_fence();
 	if (SHMDI_LIKELY(!shmdi_ctx_has_queues(ctx)))
 		return SHMD_DEV_OK;
-	if (!shmdi_atomics_in_place(ctx))
+	if (shmdi_fence_waits(ctx))
 		return shmd_dev_quiet_pe(ctx, pe);
 	way = shmdi_way_look(ctx, number);
 	if (way.qp)

@@ -30,9 +30,9 @@ int nvs_copy_on(cuda_stream stream, void *dest, const void *source, size_t bytes
 
 	if (!bytes || dest == source)
 		return 0;
-	if (!cuda->copy)
+	if (!cuda->copy_any)
 		return lacks("cuMemcpyAsync");
-	result = cuda->copy(address(dest), address(source), bytes, stream);
+	result = cuda->copy_any(address(dest), address(source), bytes, stream);
 	return result == CUDA_OK ? 0 : cuda_fail(cuda, result, "copy");
 }
 

@@ -11,11 +11,14 @@
 #include "libclient/runtime/world/process.h"
 #include "libclient/runtime/world/world.h"
 
-static inline int coll_check(const struct shmd_team *team)
+int coll_check_slow(const struct shmd_team *team, const void *dest, const void *source) __attribute__((cold, noinline));
+
+/* -EINVAL, -ECHILD; memory that a CPU does not read is none of the host's collectives. */
+static inline int coll_check(const struct shmd_team *team, const void *dest, const void *source)
 {
-	if (__builtin_expect(team && process_is(team->world->pid), 1))
+	if (__builtin_expect(team && process_is(team->world->pid) && !team->world->gpu, 1))
 		return 0;
-	return team_check(team);
+	return coll_check_slow(team, dest, source);
 }
 
 static inline struct shmd_dev_ctx *coll_ctx(const struct shmd_team *team)

@@ -20,7 +20,7 @@ size_t shmd_type_bytes(enum shmd_type type)
 int shmd_reduce(struct shmd_team *team, void *dest, const void *source, size_t n, enum shmd_type type, enum shmd_reduce_op op)
 {
 	struct shmd_dev_coll args = shmd_dev_coll_math(dest, source, n, (uint32_t)type, (uint32_t)op);
-	int r = coll_check(team), status;
+	int r = coll_check(team, dest, source), status;
 
 	if (r < 0)
 		return r;
@@ -33,7 +33,7 @@ int shmd_reduce(struct shmd_team *team, void *dest, const void *source, size_t n
 int shmd_reduce_scatter(struct shmd_team *team, void *dest, const void *source, size_t n, enum shmd_type type, enum shmd_reduce_op op)
 {
 	struct shmd_dev_coll args = shmd_dev_coll_math(dest, source, n, (uint32_t)type, (uint32_t)op);
-	int r = coll_check(team), status;
+	int r = coll_check(team, dest, source), status;
 
 	if (r < 0)
 		return r;
@@ -46,7 +46,7 @@ int shmd_reduce_scatter(struct shmd_team *team, void *dest, const void *source, 
 int shmd_scan_inclusive(struct shmd_team *team, void *dest, const void *source, size_t n, enum shmd_type type, enum shmd_reduce_op op)
 {
 	struct shmd_dev_coll args = shmd_dev_coll_math(dest, source, n, (uint32_t)type, (uint32_t)op);
-	int r = coll_check(team), status;
+	int r = coll_check(team, dest, source), status;
 
 	if (r < 0)
 		return r;
@@ -59,7 +59,7 @@ int shmd_scan_inclusive(struct shmd_team *team, void *dest, const void *source, 
 int shmd_scan_exclusive(struct shmd_team *team, void *dest, const void *source, size_t n, enum shmd_type type, enum shmd_reduce_op op)
 {
 	struct shmd_dev_coll args = shmd_dev_coll_math(dest, source, n, (uint32_t)type, (uint32_t)op);
-	int r = coll_check(team), status;
+	int r = coll_check(team, dest, source), status;
 
 	if (r < 0)
 		return r;

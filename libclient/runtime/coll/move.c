@@ -5,7 +5,7 @@
 
 int shmd_broadcast(struct shmd_team *team, void *dest, const void *source, size_t bytes, int root)
 {
-	int r = coll_check(team), status;
+	int r = coll_check(team, dest, source), status;
 
 	if (r < 0)
 		return r;
@@ -17,7 +17,7 @@ int shmd_broadcast(struct shmd_team *team, void *dest, const void *source, size_
 
 int shmd_fcollect(struct shmd_team *team, void *dest, const void *source, size_t bytes)
 {
-	int r = coll_check(team), status;
+	int r = coll_check(team, dest, source), status;
 
 	if (r < 0)
 		return r;
@@ -29,7 +29,7 @@ int shmd_fcollect(struct shmd_team *team, void *dest, const void *source, size_t
 
 int shmd_collect(struct shmd_team *team, void *dest, const void *source, size_t bytes)
 {
-	int r = coll_check(team), status;
+	int r = coll_check(team, dest, source), status;
 
 	if (r < 0)
 		return r;
@@ -41,7 +41,7 @@ int shmd_collect(struct shmd_team *team, void *dest, const void *source, size_t 
 
 int shmd_alltoall(struct shmd_team *team, void *dest, const void *source, size_t bytes)
 {
-	int r = coll_check(team), status;
+	int r = coll_check(team, dest, source), status;
 
 	if (r < 0)
 		return r;
@@ -54,7 +54,7 @@ int shmd_alltoall(struct shmd_team *team, void *dest, const void *source, size_t
 int shmd_alltoalls(struct shmd_team *team, void *dest, const void *source, const struct shmd_stride *stride)
 {
 	struct shmd_dev_stride dev;
-	int r = coll_check(team), status;
+	int r = coll_check(team, dest, source), status;
 
 	if (r < 0)
 		return r;

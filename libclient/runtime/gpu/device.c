@@ -177,6 +177,26 @@ int device_write(const struct device *device, uint64_t to, const void *from, siz
 	return r ? r : finish(device, device->cuda->copy_in(to, from, bytes, device->stream), "write GPU memory");
 }
 
+static cuda_result write_word(const struct device *device, uint64_t to, const uint64_t *value, size_t bytes)
+{
+	const struct cuda_api *cuda = device->cuda;
+	cuda_result result = CUDA_NOT_SUPPORTED;
+
+	if (bytes == 8 && cuda->stream_write8)
+		result = cuda->stream_write8(device->stream, to, *value, 0);
+	if (bytes == 4 && cuda->stream_write4)
+		result = cuda->stream_write4(device->stream, to, (uint32_t)*value, 0);
+	/* The low bytes come first. */
+	return result == CUDA_NOT_SUPPORTED ? cuda->copy_in(to, value, bytes, device->stream) : result;
+}
+
+int device_write_word(const struct device *device, uint64_t to, uint64_t value, size_t bytes)
+{
+	int r = device_enter(device);
+
+	return r ? r : finish(device, write_word(device, to, &value, bytes), "write GPU memory");
+}
+
 int device_read(const struct device *device, void *to, uint64_t from, size_t bytes)
 {
 	int r = device_enter(device);

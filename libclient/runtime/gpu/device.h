@@ -43,6 +43,8 @@ int device_alloc(const struct device *device, size_t bytes, uint64_t *ret_addr);
 void device_free(const struct device *device, uint64_t addr); /* 0 is allowed */
 
 int device_write(const struct device *device, uint64_t to, const void *from, size_t bytes);
+/* 1, 2, 4 or 8 bytes, aligned: kernels see all of them or none. */
+int device_write_word(const struct device *device, uint64_t to, uint64_t value, size_t bytes);
 int device_read(const struct device *device, void *to, uint64_t from, size_t bytes);
 int device_zero(const struct device *device, uint64_t at, size_t bytes);
 /* The two may overlap. -ENOMEM */

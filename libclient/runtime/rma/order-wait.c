@@ -144,21 +144,21 @@ int shmd_test_some(struct shmd_ctx *ctx, const struct shmd_wait *wait, size_t *r
 
 int shmd_lock(struct shmd_ctx *ctx, uint64_t *lock)
 {
-	int r = rma_check(ctx);
+	int r = rma_check_words(ctx, lock);
 
 	return r ? r : rma_result(ctx, shmd_dev_lock(&ctx->dev, lock), "lock", RMA_NO_PE);
 }
 
 int shmd_lock_test(struct shmd_ctx *ctx, uint64_t *lock)
 {
-	int r = rma_check(ctx);
+	int r = rma_check_words(ctx, lock);
 
 	return r ? r : look(ctx, shmd_dev_lock_test(&ctx->dev, lock), "lock");
 }
 
 int shmd_unlock(struct shmd_ctx *ctx, uint64_t *lock)
 {
-	int r = rma_check(ctx);
+	int r = rma_check_words(ctx, lock);
 
 	return r ? r : rma_result(ctx, shmd_dev_unlock(&ctx->dev, lock), "unlock", RMA_NO_PE);
 }

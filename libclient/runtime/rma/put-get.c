@@ -3,6 +3,7 @@
 #include <shmd.h>
 #include <shmd/dev/pe.h>
 
+#include "libclient/runtime/rma/gpu-memory.h"
 #include "libclient/runtime/rma/rma-check.h"
 
 _Static_assert(SHMD_SIGNAL_SET == (int)SHMD_DEV_SIGNAL_SET && SHMD_SIGNAL_ADD == (int)SHMD_DEV_SIGNAL_ADD, "the same numbers");
@@ -22,30 +23,30 @@ SAME_ITEM(shmd_get_item, shmd_dev_get_item);
 
 int shmd_put(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, int pe)
 {
-	int r = rma_check(ctx);
+	int r = RMA_BEGIN(ctx, rma_gpu_move(ctx, dest, source, bytes, pe, false));
 
-	return r ? r : rma_result(ctx, shmd_dev_put(&ctx->dev, dest, source, bytes, (uint32_t)pe), "put", pe);
+	return r <= 0 ? r : rma_result(ctx, shmd_dev_put(&ctx->dev, dest, source, bytes, (uint32_t)pe), "put", pe);
 }
 
 int shmd_put_nbi(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, int pe)
 {
-	int r = rma_check(ctx);
+	int r = RMA_BEGIN(ctx, rma_gpu_move(ctx, dest, source, bytes, pe, false));
 
-	return r ? r : rma_result(ctx, shmd_dev_put_nbi(&ctx->dev, dest, source, bytes, (uint32_t)pe), "put", pe);
+	return r <= 0 ? r : rma_result(ctx, shmd_dev_put_nbi(&ctx->dev, dest, source, bytes, (uint32_t)pe), "put", pe);
 }
 
 int shmd_get(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, int pe)
 {
-	int r = rma_check(ctx);
+	int r = RMA_BEGIN(ctx, rma_gpu_move(ctx, dest, source, bytes, pe, true));
 
-	return r ? r : rma_result(ctx, shmd_dev_get(&ctx->dev, dest, source, bytes, (uint32_t)pe), "get", pe);
+	return r <= 0 ? r : rma_result(ctx, shmd_dev_get(&ctx->dev, dest, source, bytes, (uint32_t)pe), "get", pe);
 }
 
 int shmd_get_nbi(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, int pe)
 {
-	int r = rma_check(ctx);
+	int r = RMA_BEGIN(ctx, rma_gpu_move(ctx, dest, source, bytes, pe, true));
 
-	return r ? r : rma_result(ctx, shmd_dev_get_nbi(&ctx->dev, dest, source, bytes, (uint32_t)pe), "get", pe);
+	return r <= 0 ? r : rma_result(ctx, shmd_dev_get_nbi(&ctx->dev, dest, source, bytes, (uint32_t)pe), "get", pe);
 }
 
 /* A size that the device function refuses. */
@@ -56,16 +57,16 @@ static uint32_t word_bytes(size_t bytes)
 
 int shmd_p(struct shmd_ctx *ctx, void *dest, uint64_t value, size_t bytes, int pe)
 {
-	int r = rma_check(ctx);
+	int r = RMA_BEGIN(ctx, rma_gpu_p(ctx, dest, value, bytes, pe));
 
-	return r ? r : rma_result(ctx, shmd_dev_p(&ctx->dev, dest, value, word_bytes(bytes), (uint32_t)pe), "p", pe);
+	return r <= 0 ? r : rma_result(ctx, shmd_dev_p(&ctx->dev, dest, value, word_bytes(bytes), (uint32_t)pe), "p", pe);
 }
 
 int shmd_g(struct shmd_ctx *ctx, const void *source, size_t bytes, int pe, uint64_t *ret_value)
 {
-	int r = rma_check(ctx);
+	int r = RMA_BEGIN(ctx, rma_gpu_g(ctx, source, bytes, pe, ret_value));
 
-	return r ? r : rma_result(ctx, shmd_dev_g(&ctx->dev, source, word_bytes(bytes), (uint32_t)pe, ret_value), "g", pe);
+	return r <= 0 ? r : rma_result(ctx, shmd_dev_g(&ctx->dev, source, word_bytes(bytes), (uint32_t)pe, ret_value), "g", pe);
 }
 
 static struct shmd_dev_stride dev_stride(const struct shmd_stride *stride)
@@ -79,9 +80,9 @@ static struct shmd_dev_stride dev_stride(const struct shmd_stride *stride)
 int shmd_put_strided(struct shmd_ctx *ctx, void *dest, const void *source, const struct shmd_stride *stride, int pe)
 {
 	struct shmd_dev_stride dev;
-	int r = rma_check(ctx);
+	int r = RMA_BEGIN(ctx, rma_gpu_strided(ctx, dest, source, stride, pe, false));
 
-	if (r)
+	if (r <= 0)
 		return r;
 	dev = dev_stride(stride);
 	return rma_result(ctx, shmd_dev_put_strided(&ctx->dev, dest, source, &dev, (uint32_t)pe), "put of blocks", pe);
@@ -90,9 +91,9 @@ int shmd_put_strided(struct shmd_ctx *ctx, void *dest, const void *source, const
 int shmd_put_strided_nbi(struct shmd_ctx *ctx, void *dest, const void *source, const struct shmd_stride *stride, int pe)
 {
 	struct shmd_dev_stride dev;
-	int r = rma_check(ctx);
+	int r = RMA_BEGIN(ctx, rma_gpu_strided(ctx, dest, source, stride, pe, false));
 
-	if (r)
+	if (r <= 0)
 		return r;
 	dev = dev_stride(stride);
 	return rma_result(ctx, shmd_dev_put_strided_nbi(&ctx->dev, dest, source, &dev, (uint32_t)pe), "put of blocks", pe);
@@ -101,9 +102,9 @@ int shmd_put_strided_nbi(struct shmd_ctx *ctx, void *dest, const void *source, c
 int shmd_get_strided(struct shmd_ctx *ctx, void *dest, const void *source, const struct shmd_stride *stride, int pe)
 {
 	struct shmd_dev_stride dev;
-	int r = rma_check(ctx);
+	int r = RMA_BEGIN(ctx, rma_gpu_strided(ctx, dest, source, stride, pe, true));
 
-	if (r)
+	if (r <= 0)
 		return r;
 	dev = dev_stride(stride);
 	return rma_result(ctx, shmd_dev_get_strided(&ctx->dev, dest, source, &dev, (uint32_t)pe), "get of blocks", pe);
@@ -112,9 +113,9 @@ int shmd_get_strided(struct shmd_ctx *ctx, void *dest, const void *source, const
 int shmd_get_strided_nbi(struct shmd_ctx *ctx, void *dest, const void *source, const struct shmd_stride *stride, int pe)
 {
 	struct shmd_dev_stride dev;
-	int r = rma_check(ctx);
+	int r = RMA_BEGIN(ctx, rma_gpu_strided(ctx, dest, source, stride, pe, true));
 
-	if (r)
+	if (r <= 0)
 		return r;
 	dev = dev_stride(stride);
 	return rma_result(ctx, shmd_dev_get_strided_nbi(&ctx->dev, dest, source, &dev, (uint32_t)pe), "get of blocks", pe);
@@ -122,16 +123,16 @@ int shmd_get_strided_nbi(struct shmd_ctx *ctx, void *dest, const void *source, c
 
 int shmd_put_batch_nbi(struct shmd_ctx *ctx, const struct shmd_put_item *items, size_t n)
 {
-	int r = rma_check(ctx);
+	int r = RMA_BEGIN(ctx, rma_gpu_put_items(ctx, items, n));
 
-	return r ? r : rma_result(ctx, shmd_dev_put_batch_nbi(&ctx->dev, (const struct shmd_dev_put_item *)items, n), "batch of puts", RMA_NO_PE);
+	return r <= 0 ? r : rma_result(ctx, shmd_dev_put_batch_nbi(&ctx->dev, (const struct shmd_dev_put_item *)items, n), "batch of puts", RMA_NO_PE);
 }
 
 int shmd_get_batch_nbi(struct shmd_ctx *ctx, const struct shmd_get_item *items, size_t n)
 {
-	int r = rma_check(ctx);
+	int r = RMA_BEGIN(ctx, rma_gpu_get_items(ctx, items, n));
 
-	return r ? r : rma_result(ctx, shmd_dev_get_batch_nbi(&ctx->dev, (const struct shmd_dev_get_item *)items, n), "batch of gets", RMA_NO_PE);
+	return r <= 0 ? r : rma_result(ctx, shmd_dev_get_batch_nbi(&ctx->dev, (const struct shmd_dev_get_item *)items, n), "batch of gets", RMA_NO_PE);
 }
 
 /* ---- signals and atomics */
@@ -139,27 +140,29 @@ int shmd_get_batch_nbi(struct shmd_ctx *ctx, const struct shmd_get_item *items, 
 int shmd_put_signal(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, uint64_t *signal, uint64_t value,
 		    enum shmd_signal_op op, int pe)
 {
+	const struct shmd_put_item put = {dest, source, bytes, pe};
 	struct shmd_dev_pe_signal dev = shmd_dev_pe_signal_of(signal, (int)op, value);
-	int r = rma_check(ctx);
+	int r = RMA_BEGIN(ctx, rma_gpu_put_signal(ctx, &put, signal, value, op));
 
-	return r ? r : rma_result(ctx, shmd_dev_put_signal(&ctx->dev, dest, source, bytes, dev, (uint32_t)pe), "put with signal", pe);
+	return r <= 0 ? r : rma_result(ctx, shmd_dev_put_signal(&ctx->dev, dest, source, bytes, dev, (uint32_t)pe), "put with signal", pe);
 }
 
 int shmd_put_signal_nbi(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, uint64_t *signal, uint64_t value,
 			enum shmd_signal_op op, int pe)
 {
+	const struct shmd_put_item put = {dest, source, bytes, pe};
 	struct shmd_dev_pe_signal dev = shmd_dev_pe_signal_of(signal, (int)op, value);
-	int r = rma_check(ctx);
+	int r = RMA_BEGIN(ctx, rma_gpu_put_signal(ctx, &put, signal, value, op));
 
-	return r ? r : rma_result(ctx, shmd_dev_put_signal_nbi(&ctx->dev, dest, source, bytes, dev, (uint32_t)pe), "put with signal", pe);
+	return r <= 0 ? r : rma_result(ctx, shmd_dev_put_signal_nbi(&ctx->dev, dest, source, bytes, dev, (uint32_t)pe), "put with signal", pe);
 }
 
 int shmd_signal(struct shmd_ctx *ctx, uint64_t *signal, uint64_t value, enum shmd_signal_op op, int pe)
 {
 	struct shmd_dev_pe_signal dev = shmd_dev_pe_signal_of(signal, (int)op, value);
-	int r = rma_check(ctx);
+	int r = RMA_BEGIN(ctx, rma_gpu_signal(ctx, signal, value, op, pe));
 
-	return r ? r : rma_result(ctx, shmd_dev_signal(&ctx->dev, dev, (uint32_t)pe), "signal", pe);
+	return r <= 0 ? r : rma_result(ctx, shmd_dev_signal(&ctx->dev, dev, (uint32_t)pe), "signal", pe);
 }
 
 uint64_t shmd_signal_fetch(const uint64_t *signal)
@@ -177,21 +180,21 @@ static struct shmd_dev_amo dev_amo(const struct shmd_atomic *atomic)
 
 int shmd_atomic(struct shmd_ctx *ctx, void *dest, const struct shmd_atomic *atomic, int pe)
 {
-	int r = rma_check(ctx);
+	int r = RMA_BEGIN(ctx, rma_gpu_atomic(ctx, dest, NULL));
 
-	return r ? r : rma_result(ctx, shmd_dev_atomic(&ctx->dev, dest, dev_amo(atomic), (uint32_t)pe), "atomic", pe);
+	return r <= 0 ? r : rma_result(ctx, shmd_dev_atomic(&ctx->dev, dest, dev_amo(atomic), (uint32_t)pe), "atomic", pe);
 }
 
 int shmd_atomic_fetch(struct shmd_ctx *ctx, void *dest, const struct shmd_atomic *atomic, int pe, uint64_t *ret_old)
 {
-	int r = rma_check(ctx);
+	int r = RMA_BEGIN(ctx, rma_gpu_atomic(ctx, dest, NULL));
 
-	return r ? r : rma_result(ctx, shmd_dev_atomic_fetch(&ctx->dev, dest, dev_amo(atomic), (uint32_t)pe, ret_old), "atomic", pe);
+	return r <= 0 ? r : rma_result(ctx, shmd_dev_atomic_fetch(&ctx->dev, dest, dev_amo(atomic), (uint32_t)pe, ret_old), "atomic", pe);
 }
 
 int shmd_atomic_fetch_nbi(struct shmd_ctx *ctx, void *dest, const struct shmd_atomic *atomic, int pe, void *ret_old)
 {
-	int r = rma_check(ctx);
+	int r = RMA_BEGIN(ctx, rma_gpu_atomic(ctx, dest, ret_old));
 
-	return r ? r : rma_result(ctx, shmd_dev_atomic_fetch_nbi(&ctx->dev, dest, dev_amo(atomic), (uint32_t)pe, ret_old), "atomic", pe);
+	return r <= 0 ? r : rma_result(ctx, shmd_dev_atomic_fetch_nbi(&ctx->dev, dest, dev_amo(atomic), (uint32_t)pe, ret_old), "atomic", pe);
 }

@@ -73,7 +73,7 @@ const struct runtime_row runtime_rows[] = {
 	{"SHMD_GPU", RUNTIME_TYPE_TEXT, FIELD(gpu), .def = "", .max = 15,
 	 .text = "The GPU whose memory a PE's GPU heap has: none, auto, current or a number as CUDA counts. current is the context of the thread that starts "
 		 "the world. auto is that one if there is one, else the GPU whose number is that of the PE on its node, modulo the GPUs. Empty is auto "
-		 "if SHMD_GPU_HEAP_SIZE is not 0, else none. All PEs of a world have a GPU heap or none, and are then on one node."},
+		 "if SHMD_GPU_HEAP_SIZE is not 0, else none. All PEs of a world have a GPU heap or none."},
 	{"SHMD_GPU_HEAP_SIZE", RUNTIME_TYPE_SIZE, FIELD(gpu_heap_bytes), .def = "0", .min = 0, .max = 16 * TIB,
 	 .text = "Size of the GPU heap of each PE at its start. 0 is one chunk where SHMD_GPU names a GPU, else no GPU heap. It grows when it is full."},
 	{"SHMD_GPU_HEAP_CHUNK", RUNTIME_TYPE_SIZE, FIELD(gpu_heap_chunk_bytes), .def = "64M", .min = 64 * KIB, .max = TIB,
@@ -109,7 +109,8 @@ const struct runtime_row runtime_rows[] = {
 	{"SHMD_DCIS", RUNTIME_TYPE_COUNT, FIELD(dcis), .def = "4", .min = 1, .max = 256,
 	 .text = "DC senders of each world."},
 	{"SHMD_CTX_DCIS", RUNTIME_TYPE_COUNT, FIELD(ctx_dcis), .def = "1", .min = 0, .max = 64,
-	 .text = "DC senders of each context that a program makes. 0: contexts share the queues of their world."},
+	 .text = "DC senders of each context that a program makes. 0: contexts share the queues of their world. Kernels have as many of their own for "
+		 "each context, at least one."},
 	{"SHMD_QUEUE_DEPTH", RUNTIME_TYPE_POWER, FIELD(queue_depth), .def = "256", .min = 16, .max = 32768,
 	 .text = "Entries (WQEBBs of 64 bytes) of each send queue, a power of two.",
 	 .aliases = {{"NVSHMEM_QP_DEPTH", alias_depth, "rounded up to a power of two"}}},

@@ -116,13 +116,7 @@ int cards_check_gpu(const struct world_card *cards, int n)
 
 	for (int i = 1; !r && i < n; i++)
 		r = check_gpu_sizes(&cards[i], &cards[0], i);
-	if (r < 0 || n == 1 || !cards[0].gpu_heap_bytes)
-		return r;
-	for (int i = 0; i < n; i++)
-		if (cards[i].node != cards[0].node || !(cards[i].allow & SHMD_ALLOW_MAPPED))
-			return shmd_error_set(-EOPNOTSUPP, "PE %d %s: a world with a GPU heap needs all PEs on one node, with mapped memory; for others SHMD_GPU=none",
-					      i, cards[i].node != cards[0].node ? "is on another node, or has another user or daemon, than PE 0" : "allows no mapped memory (SHMD_PATHS)");
-	return 0;
+	return r;
 }
 
 int cards_number_nodes(const struct world_card *cards, int n, int *node, int *node_pe)

@@ -15,7 +15,7 @@
 #include <shmd.h>
 
 #define WORLD_HELLO_MAGIC 0x6f6c6c6568644d53u
-#define WORLD_CARD_VERSION 5u /* of hello, card, outcome, addresses, and of all that PEs exchange through the heap */
+#define WORLD_CARD_VERSION 6u /* of hello, card, outcome, addresses, and of all that PEs exchange through the heap */
 
 /* Its size never changes: libraries of two versions must be able to compare it. */
 struct world_hello {
@@ -70,10 +70,7 @@ void outcome_fill(struct world_outcome *outcome, int error);
 /* -EINVAL with a sentence: PEs have different sizes of the heap or of its chunks, or different limits of RC peers. */
 int cards_check(const struct world_card *cards, int n);
 
-/*
- * A GPU heap is there on all PEs or on none, of one size, and all of them map each other's memory. -EINVAL, -EOPNOTSUPP with a sentence that
- * names the PE that differs.
- */
+/* A GPU heap is there on all PEs or on none, of one size. -EINVAL with a sentence that names the PE that differs. */
 int cards_check_gpu(const struct world_card *cards, int n);
 
 /* Nodes in the order of their lowest PE; node[i], node_pe[i], node_size[node]. How many there are. */

@@ -25,6 +25,7 @@ _Static_assert(SHMD_CTX_PRIVATE == 1 && SHMD_CTX_SERIALIZED == 2, "the flags tha
 static void ctx_free(struct shmd_ctx *ctx)
 {
 	WORLD_REQUESTS(ctx->world);
+	world_gpu_queues_drop(ctx);
 	world_gpu_hide(ctx->world, &ctx->gpu_addr);
 	world_queues_detach(ctx);
 	free(ctx);

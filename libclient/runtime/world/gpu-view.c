@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "libclient/runtime/gpu/device.h"
-#include "libclient/runtime/gpu/ranges.h"
 #include "libclient/runtime/settings/log.h"
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/ctx.h"
+#include "libclient/runtime/world/heaps.h"
 #include "libclient/runtime/world/process.h"
 #include "libclient/runtime/world/world-gpu.h"
 #include "libclient/runtime/world/world.h"
@@ -33,16 +33,21 @@ static uint64_t ends_at(const struct shmd_world *world)
 	return pes_at(world->gpu) + (uint64_t)world->size * sizeof(struct shmd_dev_pe);
 }
 
-static uint64_t index_at(const struct shmd_world *world)
+static uint64_t keys_at(const struct shmd_world *world)
 {
 	return ends_at(world) + sizeof(world->gpu->chunks.ends);
+}
+
+static uint64_t index_at(const struct shmd_world *world)
+{
+	return keys_at(world) + world_gpu_keys_bytes(world);
 }
 
 static size_t copy_bytes(const struct shmd_world *world)
 {
 	/* bounded: a range is at most HEAP_MAX_RANGE bytes, and a world has at most TEAM_MAX_PES PEs */
 	return sizeof(struct shmd_dev_world) + (size_t)world->size * sizeof(struct shmd_dev_pe) + sizeof(world->gpu->chunks.ends) +
-	       (size_t)(world->gpu->chunks.range_bytes >> WORLD_GRANULE_LOG2);
+	       world_gpu_keys_bytes(world) + (size_t)(world->gpu->chunks.range_bytes >> WORLD_GRANULE_LOG2);
 }
 
 /* ---- what changes */
@@ -51,7 +56,9 @@ static uint32_t path_of(const struct shmd_world *world, int pe)
 {
 	if (__atomic_load_n(&world->pes[pe].path[SHMD_DEV_HEAP_HOST], __ATOMIC_ACQUIRE) == SHMD_PATH_GONE)
 		return SHMD_PATH_GONE;
-	return pe == world->rank ? SHMD_PATH_SELF : SHMD_PATH_MAPPED;
+	if (pe == world->rank)
+		return SHMD_PATH_SELF;
+	return world_gpu_is_mapped(world, pe) ? SHMD_PATH_MAPPED : SHMD_PATH_QUEUE;
 }
 
 static int write_path(const struct shmd_world *world, int pe)
@@ -100,6 +107,8 @@ static int write_chunks(const struct shmd_world *world)
 	uint64_t used = __atomic_load_n(&gpu->used_bytes, __ATOMIC_ACQUIRE);
 	int r = device_write(gpu->device, index_at(world), gpu->chunks.index, used >> WORLD_GRANULE_LOG2);
 
+	if (!r)
+		r = world_gpu_keys_write(world, keys_at(world));
 	if (!r)
 		r = device_write(gpu->device, ends_at(world), gpu->chunks.ends, sizeof(gpu->chunks.ends));
 	/* Readers look at used_bytes first, so it changes last. */
@@ -161,15 +170,19 @@ static int make_ctx(struct shmd_ctx *ctx)
 	if (ctx->dev.team_addr && !ctx->team->gpu_addr)
 		r = make_team(ctx->team);
 	if (!r)
-		r = device_alloc(gpu->device, sizeof(dev), &at);
+		r = device_alloc(gpu->device, sizeof(dev) + world_gpu_queues_bytes(ctx->world), &at);
 	if (r < 0)
 		return r;
 	dev.team_addr = ctx->dev.team_addr ? ctx->team->gpu_addr : 0;
-	r = device_write(gpu->device, at, &dev, sizeof(dev));
-	if (r < 0)
-		device_free(gpu->device, at);
-	else
+	r = world_gpu_queues_make(ctx, at + sizeof(dev), &dev);
+	if (!r)
+		r = device_write(gpu->device, at, &dev, sizeof(dev));
+	if (!r) {
 		ctx->gpu_addr = at;
+		return 0;
+	}
+	world_gpu_queues_drop(ctx);
+	device_free(gpu->device, at);
 	return r;
 }
 
@@ -191,7 +204,7 @@ int world_gpu_clear_scratch(struct shmd_world *world, uint32_t team)
 
 	if (!gpu)
 		return 0;
-	return device_zero(gpu->device, gpu_ranges_base(gpu->ranges, (uint32_t)world->rank) + (uint64_t)team * SHMD_DEV_TEAM_SCRATCH_BYTES,
+	return device_zero(gpu->device, world_own_base(world, SHMD_DEV_HEAP_GPU) + (uint64_t)team * SHMD_DEV_TEAM_SCRATCH_BYTES,
 			   SHMD_DEV_TEAM_SCRATCH_BYTES);
 }
 
@@ -204,7 +217,7 @@ static int write_pes(const struct shmd_world *world)
 	if (!pes)
 		return shmd_error_set(-ENOMEM, "no memory for %d PEs", world->size);
 	for (int pe = 0; pe < world->size; pe++) {
-		pes[pe].heap_addr[SHMD_DEV_HEAP_GPU] = gpu_ranges_base(world->gpu->ranges, (uint32_t)pe);
+		pes[pe].heap_addr[SHMD_DEV_HEAP_GPU] = world->pes[pe].heap_addr[SHMD_DEV_HEAP_GPU];
 		pes[pe].path[SHMD_DEV_HEAP_GPU] = path_of(world, pe);
 		pes[pe].node = world->pes[pe].node;
 		pes[pe].node_pe = world->pes[pe].node_pe;
@@ -227,7 +240,8 @@ static int write_world(const struct shmd_world *world)
 		.world_team_addr = world->builtin[WORLD_TEAM_ALL]->gpu_addr,
 		.timeout_nsec = world->dev->timeout_nsec,
 		.heap[SHMD_DEV_HEAP_GPU] = {
-			.own_addr = gpu_ranges_base(gpu->ranges, (uint32_t)world->rank),
+			.own_addr = world_own_base(world, SHMD_DEV_HEAP_GPU),
+			.iova = WORLD_GPU_HEAP_IOVA,
 			.range_bytes = gpu->chunks.range_bytes,
 			.chunk_index_addr = index_at(world),
 			.chunk_ends_addr = ends_at(world),
@@ -236,6 +250,7 @@ static int write_world(const struct shmd_world *world)
 		},
 	};
 
+	world_gpu_keys_show(world, keys_at(world), &dev);
 	return device_write(gpu->device, gpu->dev, &dev, sizeof(dev));
 }
 
@@ -288,12 +303,11 @@ int shmd_world_gpu_dev(struct shmd_world *world, uint64_t *ret_addr)
 	return r;
 }
 
-int shmd_ctx_gpu_dev(struct shmd_ctx *ctx, uint64_t *ret_addr)
+static int get_ctx(struct shmd_ctx *ctx, uint64_t *ret_addr)
 {
-	int r = check(ctx ? ctx->world : NULL, ret_addr);
+	WORLD_REQUESTS(ctx->world);
+	int r = 0;
 
-	if (r < 0)
-		return r;
 	pthread_mutex_lock(&ctx->world->gpu_copies);
 	if (!ctx->gpu_addr)
 		r = make_ctx(ctx);
@@ -301,6 +315,13 @@ int shmd_ctx_gpu_dev(struct shmd_ctx *ctx, uint64_t *ret_addr)
 		*ret_addr = ctx->gpu_addr;
 	pthread_mutex_unlock(&ctx->world->gpu_copies);
 	return r;
+}
+
+int shmd_ctx_gpu_dev(struct shmd_ctx *ctx, uint64_t *ret_addr)
+{
+	int r = check(ctx ? ctx->world : NULL, ret_addr);
+
+	return r ? r : get_ctx(ctx, ret_addr);
 }
 
 int shmd_team_gpu_dev(struct shmd_team *team, uint64_t *ret_addr)

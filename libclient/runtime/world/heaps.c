@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "libclient/runtime/gpu/device.h"
-#include "libclient/runtime/gpu/ranges.h"
 #include "libclient/runtime/heap/heap-alloc.h"
 #include "libclient/runtime/world/heaps.h"
 #include "libclient/runtime/world/world-gpu.h"
@@ -17,14 +16,9 @@ struct heap *world_alloc(const struct shmd_world *world, uint32_t heap)
 	return world->gpu ? world->gpu->alloc : NULL;
 }
 
-static uint64_t base_of(const struct shmd_world *world, uint32_t heap, int pe)
-{
-	return heap == SHMD_DEV_HEAP_HOST ? world->pes[pe].heap_addr[SHMD_DEV_HEAP_HOST] : gpu_ranges_base(world->gpu->ranges, (uint32_t)pe);
-}
-
 uint64_t world_own_base(const struct shmd_world *world, uint32_t heap)
 {
-	return base_of(world, heap, world->rank);
+	return world->pes[world->rank].heap_addr[heap];
 }
 
 static uint64_t used_of(const struct shmd_world *world, uint32_t heap)
@@ -47,13 +41,18 @@ uint32_t world_find(const struct shmd_world *world, const void *ptr, uint64_t *r
 bool world_is_on_gpu(const struct shmd_world *world, uint64_t addr, uint64_t end)
 {
 	for (int pe = 0; world->gpu && pe < world->size; pe++) {
-		uint64_t base = base_of(world, SHMD_DEV_HEAP_GPU, pe);
+		uint64_t base = world->pes[pe].heap_addr[SHMD_DEV_HEAP_GPU];
 
 		/* bounded: the range lies in the address space */
-		if (addr < base + world->gpu->chunks.range_bytes && base < end)
+		if (base && addr < base + world->gpu->chunks.range_bytes && base < end)
 			return true;
 	}
 	return false;
+}
+
+bool world_gpu_is_mapped(const struct shmd_world *world, int pe)
+{
+	return world->pes[pe].heap_addr[SHMD_DEV_HEAP_GPU] != 0;
 }
 
 int world_offset(const struct shmd_world *world, const void *ptr, uint32_t *ret_heap, uint64_t *ret_offset)
@@ -70,7 +69,7 @@ int world_offset(const struct shmd_world *world, const void *ptr, uint32_t *ret_
 
 void *world_peer_address(const struct shmd_world *world, uint32_t heap, int pe, uint64_t offset)
 {
-	uint64_t base = base_of(world, heap, pe);
+	uint64_t base = world->pes[pe].heap_addr[heap];
 
 	return base ? (void *)(uintptr_t)(base + offset) : NULL;
 }

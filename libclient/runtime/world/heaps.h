@@ -24,6 +24,8 @@ uint32_t world_find(const struct shmd_world *world, const void *ptr, uint64_t *r
 int world_offset(const struct shmd_world *world, const void *ptr, uint32_t *ret_heap, uint64_t *ret_offset);
 /* Whether bytes of [addr, end) lie in the GPU heap of any PE. */
 bool world_is_on_gpu(const struct shmd_world *world, uint64_t addr, uint64_t end);
+/* Whether loads, stores and copies of this PE's GPU reach the GPU heap of `pe`; so they do for itself. */
+bool world_gpu_is_mapped(const struct shmd_world *world, int pe);
 /* HEAP_NONE: NULL. */
 void *world_address(const struct shmd_world *world, uint32_t heap, uint64_t offset);
 /* NULL: not mapped. */

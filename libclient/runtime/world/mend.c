@@ -15,6 +15,7 @@
 #include "libclient/runtime/world/hot-set.h"
 #include "libclient/runtime/world/mend.h"
 #include "libclient/runtime/world/queues-private.h"
+#include "libclient/runtime/world/world-gpu.h"
 #include "libclient/runtime/world/world.h"
 
 /* ---- in words */
@@ -176,5 +177,7 @@ int world_queues_mend(struct shmd_world *world)
 	if (!r)
 		r = world_hot_mend(world);
 	pthread_mutex_unlock(&queues->lock);
-	return r ? r : mend_own(world);
+	if (!r)
+		r = mend_own(world);
+	return r ? r : world_gpu_queues_mend(world);
 }

@@ -53,7 +53,7 @@ static bool amos_take_rail_0(const struct shmd_world *world)
 	return world->dev->flags & SHMD_WORLD_ATOMICS_BY_QUEUE;
 }
 
-static bool reaches_all(const struct world_queues *queues, uint32_t rail)
+bool world_queues_reach_all(const struct world_queues *queues, uint32_t rail)
 {
 	for (int i = 0; i < queues->n_peers; i++)
 		if (!queues->rails[rail].dct_addrs[i].bytes)
@@ -67,7 +67,7 @@ bool world_queues_can_have_own(const struct shmd_world *world, uint32_t rail)
 
 	if (!world->settings.ctx_dcis || !queues->n_peers)
 		return false;
-	return reaches_all(queues, rail) && (!amos_take_rail_0(world) || reaches_all(queues, 0));
+	return world_queues_reach_all(queues, rail) && (!amos_take_rail_0(world) || world_queues_reach_all(queues, 0));
 }
 
 static int create(struct shmd_world *world, const struct shmd_ctx *ctx, uint32_t rail, struct shmd_queues **ret_queues)
@@ -83,7 +83,7 @@ static int create(struct shmd_world *world, const struct shmd_ctx *ctx, uint32_t
 	return r ? r : shmd_queues_connect(*ret_queues, 0, attr.n_qps, NULL, NULL, NULL);
 }
 
-static int resolve(struct world_queues *queues, uint32_t rail)
+int world_queues_resolve_alone(struct world_queues *queues, uint32_t rail)
 {
 	int r;
 
@@ -97,7 +97,7 @@ static int resolve(struct world_queues *queues, uint32_t rail)
 static int make_ways(struct shmd_world *world, struct shmd_ctx *ctx, uint32_t rail, struct shmd_queues **ret_queues, struct shmd_dev_pe_way *ways)
 {
 	uint64_t *addrs = ctx->qp_addrs + ctx->dev.n_qps;
-	int r = resolve(world->queues, rail);
+	int r = world_queues_resolve_alone(world->queues, rail);
 
 	if (!r)
 		r = create(world, ctx, rail, ret_queues);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queues of a world from inside, for queues.c, rails.c, own-queues.c, hot.c, hot-set.c and mend.c. */
+/* The queues of a world from inside, for queues.c, rails.c, own-queues.c, gpu-queues.c, hot.c, hot-set.c and mend.c. */
 #ifndef SHMD_WORLD_QUEUES_PRIVATE_H
 #define SHMD_WORLD_QUEUES_PRIVATE_H
 
@@ -73,10 +73,14 @@ void world_rails_leave(struct shmd_world *world, uint32_t rail);
 
 /* Fills `targets`. lock held, or no other thread knows the world yet. */
 int world_queues_resolve(struct world_rail *rail, int n_peers);
+/* The same, and takes the lock. */
+int world_queues_resolve_alone(struct world_queues *queues, uint32_t rail);
 /* Ways to all peers by DCIs in turn. The targets are resolved. */
 void world_ways_fill(const struct world_queues *queues, uint32_t rail, struct shmd_dev_pe_way *ways, const uint64_t *qp_addrs,
 		     unsigned int n_qps);
 
+/* Whether each peer has a DCT to which it leads. */
+bool world_queues_reach_all(const struct world_queues *queues, uint32_t rail);
 /* Whether contexts can have DCIs of their own there: a setting wants it, and each peer can be reached by them. */
 bool world_queues_can_have_own(const struct shmd_world *world, uint32_t rail);
 /* On the rail of the context. */

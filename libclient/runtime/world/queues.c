@@ -57,7 +57,8 @@ static bool is_coherent(const struct world_queues *queues)
 static void choose_peers(struct shmd_world *world)
 {
 	struct world_queues *queues = world->queues;
-	bool all = world->dev->flags & SHMD_WORLD_ATOMICS_BY_QUEUE;
+	/* The host reaches GPU memory by queues alone, also its own; and kernels send all atomics by them. */
+	bool all = (world->dev->flags & SHMD_WORLD_ATOMICS_BY_QUEUE) || world->cards[0].gpu_heap_bytes;
 
 	for (int i = 0; i < world->size; i++)
 		if (all || (i != world->rank && !world->peers[i].is_mapped))
@@ -267,7 +268,7 @@ void world_queues_close(struct shmd_world *world)
 	if (queues->spare)
 		(void)shmd_queues_destroy(queues->spare);
 	world_rails_close(world);
-	world->dev->flags &= ~SHMD_WORLD_ATOMICS_BY_QUEUE;
+	world->dev->flags &= ~(SHMD_WORLD_ATOMICS_BY_QUEUE | SHMD_WORLD_FENCE_WAITS);
 	world->dev->health_addr = 0;
 	pthread_mutex_destroy(&queues->lock);
 	free(queues->peers);

@@ -12,9 +12,13 @@
 #include <stdbool.h>
 
 #include <shmd.h>
+#include <shmemclient-gpu-mem.h>
 
 struct world_queues;
 struct shmd_ctx;
+
+/* A chunk of the GPU heap, among those of all heaps. */
+#define WORLD_GPU_CHUNK(number) (SHMD_DEV_HEAP_GPU * SHMD_DEV_HEAP_CHUNKS + (number))
 
 /*
  * Collective, once the paths are chosen. n_needed: PEs that this PE reaches by a queue. Makes no queues if that is 0 on all PEs; else the
@@ -24,8 +28,11 @@ int world_queues_open(struct shmd_world *world, uint32_t n_needed);
 /* Not collective: no PE may post any more. */
 void world_queues_close(struct shmd_world *world);
 
-/* Register this PE's part of a chunk with each of its NICs. Does nothing in a world without queues. */
+/* Register this PE's part of a chunk with each of its NICs. Does nothing in a world without queues. chunk: also those of the GPU heap. */
 int world_queues_register(struct shmd_world *world, uint32_t chunk, const struct shmd_mr_attr *attr);
+int world_queues_register_gpu(struct shmd_world *world, uint32_t chunk, struct shmd_gpu *gpu, const struct shmd_gpu_mr_attr *attr);
+/* How the first NIC has the chunk, which is registered. */
+enum shmd_mem_kind world_queues_mem_kind(const struct shmd_world *world, uint32_t chunk);
 /* After a failure of the former, too. */
 void world_queues_deregister(struct shmd_world *world, uint32_t chunk);
 /* Collective, in every world: world_agree() on `error`, and the keys of the chunk become known to all. */

@@ -207,6 +207,29 @@ int world_queues_register(struct shmd_world *world, uint32_t chunk, const struct
 	return r;
 }
 
+int world_queues_register_gpu(struct shmd_world *world, uint32_t chunk, struct shmd_gpu *gpu, const struct shmd_gpu_mr_attr *attr)
+{
+	struct world_queues *queues = world->queues;
+	int r = 0;
+
+	for (uint32_t i = 0; queues && !r && i < queues->n_rails; i++) {
+		struct world_rail *rail = &queues->rails[i];
+
+		r = shmd_gpu_mr_reg(gpu, rail->nic, attr, &rail->mrs[chunk]);
+		if (!r)
+			rail->lkeys[chunk] = shmd_mr_lkey_be(rail->mrs[chunk]);
+	}
+	return r;
+}
+
+enum shmd_mem_kind world_queues_mem_kind(const struct shmd_world *world, uint32_t chunk)
+{
+	struct shmd_mr_info info = {0};
+
+	(void)shmd_mr_info(world->queues->rails[0].mrs[chunk], &info);
+	return info.kind;
+}
+
 void world_queues_deregister(struct shmd_world *world, uint32_t chunk)
 {
 	struct world_queues *queues = world->queues;

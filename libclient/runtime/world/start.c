@@ -212,14 +212,19 @@ int shmd_world_hot_peers(struct shmd_world *world, const int *pes, int n)
 	return r;
 }
 
+static void forget_path(uint32_t *at)
+{
+	uint32_t path = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+
+	if (path != SHMD_PATH_GONE)
+		__atomic_compare_exchange_n(at, &path, SHMD_PATH_NONE, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
 static void forget_paths(struct shmd_world *world)
 {
 	for (int i = 0; i < world->size; i++) {
-		uint32_t path = __atomic_load_n(&world->pes[i].path[SHMD_DEV_HEAP_HOST], __ATOMIC_ACQUIRE);
-
-		if (path != SHMD_PATH_GONE)
-			__atomic_compare_exchange_n(&world->pes[i].path[SHMD_DEV_HEAP_HOST], &path, SHMD_PATH_NONE, false,
-						    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+		for (unsigned int heap = 0; heap < SHMD_DEV_HEAPS; heap++)
+			forget_path(&world->pes[i].path[heap]);
 		world->peers[i].node = world->peers[i].node_pe = -1;
 		world->peers[i].is_mapped = world->peers[i].is_hot = false;
 		world->peers[i].reason[0] = world->peers[i].nic[0] = '\0';

@@ -3,7 +3,9 @@
  * The GPU heap of a world, and the world as kernels see it.
  *
  * All PEs of the world have a GPU heap or none has. It takes the steps of the host's heap (world-heap.h), but each PE makes its own part of a
- * chunk, on its GPU. An allocator of its own decides on it, by the same records. All PEs map each other's: there are no queues to GPU memory.
+ * chunk, on its GPU. An allocator of its own decides on it, by the same records. PEs that map each other's host heap map each other's GPU heap;
+ * the others reach it by queues. If a world has queues, chunks are registered with the NICs, kernels send all atomics and signals by queues,
+ * because a NIC's atomics are not exact against those of a GPU, and the host reaches the GPU heap by queues, also its own.
  *
  * Kernels read a copy of the world in GPU memory, with its PEs and tables behind it, and copies of contexts and teams. Teams count their syncs
  * for kernels apart from those for the host, in scratch at the start of the GPU heap. The library writes what changes by a stream that waits
@@ -13,6 +15,7 @@
 #define SHMD_WORLD_GPU_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <shmd.h>
@@ -22,17 +25,25 @@
 
 struct device;
 struct gpu_ranges;
+struct shmd_ctx;
+struct stream_kernels;
 
+#define WORLD_GPU_HEAP_IOVA (UINT64_C(1) << 57) /* of offset 0; the same on all PEs, and behind the host's heap */
 #define WORLD_GPU_INTERNAL_BYTES ((uint64_t)SHMD_DEV_MAX_TEAMS * SHMD_DEV_TEAM_SCRATCH_BYTES) /* scratch of teams, by id */
 
 struct world_gpu {
 	struct device *device;
-	struct gpu_ranges *ranges;
+	struct gpu_ranges *ranges; /* by place in the group of the host's heap */
+	struct shmd_gpu *of_session; /* the same GPU, for NICs; NULL in a world without queues */
 	struct heap *alloc; /* under the lock of the host's heap */
 	uint64_t used_bytes; /* atomic; end of the last chunk */
 	struct chunk_table chunks;
-	/* In GPU memory: a struct shmd_dev_world, its PEs, the ends and the index of chunks. 0: not there yet. Under the world's gpu_lock. */
+	/*
+	 * In GPU memory: a struct shmd_dev_world, its PEs, the ends of chunks, keys, and the index of chunks. 0: not there yet. Under the world's
+	 * gpu_lock.
+	 */
 	uint64_t dev;
+	struct stream_kernels *kernels; /* of calls on streams; NULL: none was made. Under the world's gpu_copies. */
 };
 
 /* Whether these settings ask for a GPU heap. */
@@ -57,5 +68,24 @@ void world_gpu_show_gone(struct shmd_world *world);
 void world_gpu_hide(struct shmd_world *world, uint64_t *copy);
 /* The scratch of a team that no member writes to any more. */
 int world_gpu_clear_scratch(struct shmd_world *world, uint32_t team);
+
+/* ---- gpu-queues.c: the queues of kernels */
+
+/* Room for the keys of all PEs, and writing them there. Nothing in a world without queues. */
+size_t world_gpu_keys_bytes(const struct shmd_world *world);
+int world_gpu_keys_write(const struct shmd_world *world, uint64_t at);
+/* The copy of the world names them. */
+void world_gpu_keys_show(const struct shmd_world *world, uint64_t at, struct shmd_dev_world *dev);
+
+/* Room behind the copy of a context; 0 in a world without queues. */
+size_t world_gpu_queues_bytes(const struct shmd_world *world);
+/*
+ * Queues of a context's kernels, with their addresses written to that room, at `at`. Fills dev, the copy of the context. -EOPNOTSUPP: a PE has
+ * no dynamic connections. With gpu_copies.
+ */
+int world_gpu_queues_make(struct shmd_ctx *ctx, uint64_t at, struct shmd_dev_ctx *dev);
+void world_gpu_queues_drop(struct shmd_ctx *ctx);
+/* Queues that have failed begin anew. No kernel posts meanwhile. */
+int world_gpu_queues_mend(struct shmd_world *world);
 
 #endif

@@ -17,7 +17,7 @@
  *	buffers.c	buffers of the program			symmetric.c	and of all PEs
  *	adopt.h		the memory of both
  *	gpu-chunks.c	the GPU heap				gpu-view.c	the world as kernels see it
- *	heaps.c		memory of either heap
+ *	gpu-queues.c	queues of kernels			heaps.c		memory of either heap
  *
  * Locks: `lock`, then `tables` or the heap's own. Device functions and the watch share the last line of dev
  * and pe.path with the rest, by atomics.

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See kernels.h. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include <shmemclient.h>
+
+#include "libclient/runtime/gpu/device.h"
+#include "libclient/runtime/stream/kernels.h"
+#include "proto/base/cleanup.h"
+
+struct stream_kernels {
+	const struct device *device;
+	cuda_module module;
+	cuda_function functions[STREAM_N_KERNELS];
+	uint64_t failure_addr;
+};
+
+void stream_kernels_free(struct stream_kernels *kernels)
+{
+	if (!kernels)
+		return;
+	device_free(kernels->device, kernels->failure_addr);
+	if (kernels->module && !device_enter(kernels->device))
+		(void)device_leave(kernels->device, kernels->device->cuda->module_unload(kernels->module), "unload kernels");
+	free(kernels);
+}
+DEFINE_CLEANUP(struct stream_kernels *, stream_kernels_free);
+
+static int check(const struct cuda_api *cuda)
+{
+	if (!stream_image_bytes)
+		return shmd_error_set(-EOPNOTSUPP, "this library was built without nvcc, so it has no kernels for calls on streams");
+	if (!cuda->module_load || !cuda->module_unload || !cuda->module_function || !cuda->launch)
+		return shmd_error_set(-EOPNOTSUPP, "the CUDA driver cannot load or launch kernels");
+	return 0;
+}
+
+static cuda_result load(struct stream_kernels *kernels)
+{
+	static const char *const names[STREAM_N_KERNELS] = STREAM_NAMES;
+	const struct cuda_api *cuda = kernels->device->cuda;
+	cuda_result result = cuda->module_load(&kernels->module, stream_image);
+
+	for (int i = 0; i < STREAM_N_KERNELS && result == CUDA_OK; i++)
+		result = cuda->module_function(&kernels->functions[i], kernels->module, names[i]);
+	return result;
+}
+
+int stream_kernels_new(const struct device *device, struct stream_kernels **ret_kernels)
+{
+	_cleanup_(stream_kernels_freep) struct stream_kernels *kernels = NULL;
+	int r = check(device->cuda);
+
+	if (r < 0)
+		return r;
+	kernels = calloc(1, sizeof(*kernels));
+	if (!kernels)
+		return shmd_error_set(-ENOMEM, "no memory for kernels");
+	kernels->device = device;
+	r = device_enter(device);
+	if (!r)
+		r = device_leave(device, load(kernels), "load the kernels for calls on streams");
+	if (!r)
+		r = device_alloc(device, sizeof(struct stream_failure), &kernels->failure_addr);
+	if (!r)
+		*ret_kernels = take_ptr(kernels);
+	return r;
+}
+
+int stream_kernels_launch(const struct stream_kernels *kernels, enum stream_kernel kernel, struct stream_call *call, cuda_stream stream)
+{
+	static const unsigned int threads[STREAM_N_KERNELS] = STREAM_THREADS;
+	const struct device *device = kernels->device;
+	void *parameters[] = {call};
+	int r = device_enter(device);
+
+	call->failure_addr = kernels->failure_addr;
+	return r ? r : device_leave(device, device->cuda->launch(kernels->functions[kernel], 1, 1, 1, threads[kernel], 1, 1, 0, stream,
+								 parameters, NULL),
+				    "launch a kernel of a call on a stream");
+}
+
+int stream_kernels_failure(const struct stream_kernels *kernels, struct stream_failure *ret_failure)
+{
+	int r = device_read(kernels->device, ret_failure, kernels->failure_addr, sizeof(*ret_failure));
+
+	return r || !ret_failure->status ? r : device_zero(kernels->device, kernels->failure_addr, sizeof(*ret_failure));
+}

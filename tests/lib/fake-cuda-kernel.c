@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Modules and kernels of the libcuda of tests: a kernel is a function of the test program, by its name, which the thread that launches runs
+ * at once. So it holds no lock, and a kernel that waits for another process keeps its launcher.
+ */
+#include <stdint.h>
+#include <string.h>
+
+#include "tests/lib/fake-cuda-private.h"
+
+#define MAX_KERNELS 16
+
+/* ---- a thread's word about captures */
+
+#define CAPTURE_RELAXED 2
+
+static _Thread_local int captures, capture_mode; /* CU_STREAM_CAPTURE_MODE_*; 0: global */
+
+EXPORT int cuThreadExchangeStreamCaptureMode(int *mode);
+int cuThreadExchangeStreamCaptureMode(int *mode)
+{
+	int before = capture_mode;
+	ENTER(0);
+
+	if (*mode < 0 || *mode > 2)
+		return INVALID_VALUE;
+	capture_mode = *mode;
+	*mode = before;
+	return OK;
+}
+
+void fake_cuda_capture(int now)
+{
+	captures = now;
+}
+
+EXPORT int cuStreamIsCapturing(const void *stream, int *status);
+int cuStreamIsCapturing(const void *stream, int *status)
+{
+	ENTER(1);
+	*status = captures;
+	return stream ? OK : INVALID_VALUE;
+}
+
+int fake_cuda_forbids(void)
+{
+	return captures && capture_mode != CAPTURE_RELAXED;
+}
+
+/* ---- kernels */
+
+struct kernel {
+	const char *name;
+	void (*run)(void **parameters);
+};
+
+static struct kernel kernels[MAX_KERNELS];
+static char module;
+
+void fake_cuda_kernel(const char *name, void (*run)(void **parameters))
+{
+	LOCKED;
+	for (int i = 0; i < MAX_KERNELS; i++)
+		if (!kernels[i].name || !strcmp(kernels[i].name, name)) {
+			kernels[i] = (struct kernel){.name = name, .run = run};
+			return;
+		}
+}
+
+EXPORT int cuModuleLoadData(void **ret_module, const void *image);
+int cuModuleLoadData(void **ret_module, const void *image)
+{
+	ENTER(1);
+	if (!image)
+		return INVALID_VALUE;
+	if (fake_cuda_forbids())
+		return UNDER_CAPTURE;
+	*ret_module = &module;
+	fake_cuda_counted.modules++;
+	return OK;
+}
+
+EXPORT int cuModuleUnload(void *which);
+int cuModuleUnload(void *which)
+{
+	ENTER(1);
+	if (which != &module)
+		return INVALID_VALUE;
+	fake_cuda_counted.modules--;
+	return OK;
+}
+
+EXPORT int cuModuleGetFunction(void **ret_function, void *which, const char *name);
+int cuModuleGetFunction(void **ret_function, void *which, const char *name)
+{
+	ENTER(1);
+	if (which != &module)
+		return INVALID_VALUE;
+	for (int i = 0; i < MAX_KERNELS && kernels[i].name; i++)
+		if (!strcmp(kernels[i].name, name)) {
+			*ret_function = &kernels[i];
+			return OK;
+		}
+	return NOT_FOUND;
+}
+
+static int begin(const struct kernel *kernel, void *stream, unsigned int threads)
+{
+	LOCKED;
+	int result = fake_cuda_enter("cuLaunchKernel", 1);
+
+	if (result)
+		return result;
+	if (fake_cuda_stream_flush(stream) || !kernel->run || !threads || threads > 1024)
+		return INVALID_VALUE;
+	fake_cuda_counted.launches++;
+	return OK;
+}
+
+EXPORT int cuLaunchKernel(void *function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
+			  unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, void *stream, void **parameters,
+			  void **extra);
+int cuLaunchKernel(void *function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
+		   unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, void *stream, void **parameters, void **extra)
+{
+	int result = begin(function, stream, block_x * block_y * block_z);
+
+	if (result)
+		return result;
+	if (grid_x * grid_y * grid_z != 1 || shared_bytes || extra)
+		return INVALID_VALUE;
+	((struct kernel *)function)->run(parameters);
+	return OK;
+}

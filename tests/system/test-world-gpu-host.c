@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Functions of the host with GPU memory on a side, over a CUDA without a GPU: by queues and memory agents, and by copies of CUDA where all
+ * PEs map each other.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/fake-cuda.h"
+#include "tests/lib/test.h"
+#include "tests/system/world-gpu-lab.h"
+
+#define BYTES GPU_LAB_BYTES
+#define N_ADDS 20u
+
+enum paths {
+	MAPPED,
+	QUEUES_ONLY,
+	MIXED, /* PE 2 maps nobody; the others map each other */
+};
+
+struct test {
+	struct shmd_world *world;
+	struct shmd_ctx *ctx;
+	int me, right, left, n;
+	uint8_t *gpu, *host; /* symmetric, 4 * BYTES each */
+	uint64_t *words, *host_words; /* symmetric, 512 each */
+	uint8_t *own; /* BYTES, of the program */
+	bool has_queues;
+};
+
+static void fill(uint8_t *at, int seed)
+{
+	for (unsigned int i = 0; i < BYTES; i++)
+		at[i] = (uint8_t)(i * 3 + (i >> 7) + (unsigned int)seed * 50);
+}
+
+static void expect(const uint8_t *at, int seed)
+{
+	for (unsigned int i = 0; i < BYTES; i++)
+		ASSERT_EQ(at[i], (uint8_t)(i * 3 + (i >> 7) + (unsigned int)seed * 50));
+}
+
+/* This PE's GPU memory, read as a program would. */
+static void expect_gpu(const struct test *t, const uint8_t *at, int seed)
+{
+	memset(t->own, 0, BYTES);
+	world_lab_must(shmd_get(t->ctx, t->own, at, BYTES, t->me), "get");
+	expect(t->own, seed);
+}
+
+static void barrier(const struct test *t)
+{
+	world_lab_must(shmd_barrier_all(t->world), "barrier");
+}
+
+static int left_of(const struct test *t, int pe)
+{
+	return (pe + t->n - 1) % t->n;
+}
+
+static void moves(const struct test *t)
+{
+	fill(t->own, t->me);
+	world_lab_must(shmd_put(t->ctx, t->gpu, t->own, BYTES, t->right), "put");
+	barrier(t);
+	expect_gpu(t, t->gpu, t->left);
+	world_lab_must(shmd_put_nbi(t->ctx, t->gpu + BYTES, t->gpu, BYTES, t->right), "put from GPU to GPU");
+	world_lab_must(shmd_put(t->ctx, t->host, t->gpu, BYTES, t->right), "put from GPU to host");
+	barrier(t);
+	expect_gpu(t, t->gpu + BYTES, left_of(t, t->left));
+	expect(t->host, left_of(t, t->left));
+	world_lab_must(shmd_get(t->ctx, t->gpu + 2 * BYTES, t->host, BYTES, t->right), "get from host to GPU");
+	world_lab_must(shmd_get_nbi(t->ctx, t->gpu + 3 * BYTES, t->gpu, BYTES, t->right), "get from GPU to GPU");
+	world_lab_must(shmd_quiet(t->ctx), "quiet");
+	expect_gpu(t, t->gpu + 2 * BYTES, t->left);
+	expect_gpu(t, t->gpu + 3 * BYTES, t->me);
+	world_lab_must(shmd_put(t->ctx, t->gpu, t->gpu, 0, t->right), "put of nothing");
+	barrier(t);
+}
+
+static void words(const struct test *t)
+{
+	uint64_t value = 0;
+
+	for (size_t bytes = 1; bytes <= 8; bytes *= 2)
+		world_lab_must(shmd_p(t->ctx, &t->words[bytes], 0x0102030405060708u + (unsigned int)t->me, bytes, t->right), "p");
+	barrier(t);
+	for (size_t bytes = 1; bytes <= 8; bytes *= 2) {
+		world_lab_must(shmd_g(t->ctx, &t->words[bytes], 8, t->me, &value), "g");
+		ASSERT_EQ(value, (0x0102030405060708u + (unsigned int)t->left) & (UINT64_MAX >> (64 - 8 * bytes)));
+	}
+	world_lab_must(shmd_g(t->ctx, &t->words[2], 2, t->right, &value), "g");
+	ASSERT_EQ(value, 0x0708u + (unsigned int)t->me);
+	ASSERT_ERR(shmd_p(t->ctx, (uint8_t *)t->words + 1, 1, 4, t->right), EINVAL);
+	ASSERT_ERR(shmd_p(t->ctx, t->words, 1, 3, t->right), EINVAL);
+	ASSERT_ERR(shmd_g(t->ctx, t->words, 8, t->n, &value), EINVAL);
+}
+
+static void many(const struct test *t)
+{
+	const struct shmd_stride stride = {.n = 10, .block_bytes = 24, .dest_stride_bytes = 32, .source_stride_bytes = 48};
+	struct shmd_put_item puts[3];
+	struct shmd_get_item gets[3];
+
+	fill(t->own, t->me);
+	world_lab_must(shmd_put_strided(t->ctx, t->gpu, t->own, &stride, t->right), "put of blocks");
+	for (unsigned int i = 0; i < 3; i++)
+		puts[i] = (struct shmd_put_item){t->gpu + 4096 + 100 * i, t->own + 7 * i, 90, t->right};
+	world_lab_must(shmd_put_batch_nbi(t->ctx, puts, 3), "batch of puts");
+	barrier(t);
+	memset(t->own, 0, BYTES);
+	world_lab_must(shmd_get_strided(t->ctx, t->own, t->gpu, &(struct shmd_stride){10, 24, 48, 32}, t->me), "get of blocks");
+	ASSERT_EQ(t->own[9 * 48 + 23], (uint8_t)((9 * 48 + 23) * 3 + (455 >> 7) + (unsigned int)t->left * 50));
+	for (unsigned int i = 0; i < 3; i++)
+		gets[i] = (struct shmd_get_item){t->own + 1000 + 100 * i, t->gpu + 4096 + 100 * i, 90, t->right};
+	world_lab_must(shmd_get_batch_nbi(t->ctx, gets, 3), "batch of gets");
+	world_lab_must(shmd_quiet(t->ctx), "quiet");
+	ASSERT_EQ(t->own[1000 + 200 + 89], (uint8_t)((14 + 89) * 3 + (unsigned int)t->me * 50));
+	barrier(t);
+}
+
+/* A flag in host memory after data in GPU memory, which takes its time. */
+static void order(const struct test *t)
+{
+	fake_cuda_put_off(200);
+	for (uint64_t i = 1; i <= 5; i++) {
+		/* Registered memory, so that nothing waits for it. */
+		fill(t->host, (int)i + t->me);
+		world_lab_must(shmd_put_nbi(t->ctx, t->gpu, t->host, BYTES, t->right), "put");
+		world_lab_must(shmd_fence(t->ctx), "fence");
+		world_lab_must(shmd_p(t->ctx, &t->host_words[0], i, 8, t->right), "p");
+		world_lab_must(shmd_wait_until(t->ctx, &t->host_words[0], 8, SHMD_CMP_EQ, i), "wait");
+		expect(t->gpu, (int)i + t->left);
+		barrier(t);
+		fill(t->host, (int)i + 10 + t->me);
+		world_lab_must(shmd_put_signal(t->ctx, t->gpu, t->host, BYTES, &t->host_words[1], i, SHMD_SIGNAL_SET, t->right), "put with signal");
+		world_lab_must(shmd_wait_until(t->ctx, &t->host_words[1], 8, SHMD_CMP_EQ, i), "wait");
+		expect(t->gpu, (int)i + 10 + t->left);
+		barrier(t);
+	}
+	fake_cuda_put_off(0);
+}
+
+static void signals(const struct test *t)
+{
+	struct shmd_dev_ctx *kernel = gpu_lab_ctx(t->ctx);
+
+	fill(t->host + BYTES, 30 + t->me);
+	world_lab_must(shmd_put_signal_nbi(t->ctx, t->gpu, t->host + BYTES, BYTES, &t->words[20], 4, SHMD_SIGNAL_SET, t->right), "put with signal");
+	ASSERT_EQ(shmd_dev_wait_until(kernel, &t->words[20], 8, SHMD_DEV_CMP_EQ, 4), 0);
+	expect(t->gpu, 30 + t->left);
+	/* From GPU to host memory, and the other way round. */
+	barrier(t);
+	world_lab_must(shmd_put_signal(t->ctx, t->host, t->gpu, BYTES, &t->words[20], 5, SHMD_SIGNAL_SET, t->right), "put with signal");
+	ASSERT_EQ(shmd_dev_wait_until(kernel, &t->words[20], 8, SHMD_DEV_CMP_GE, 5), 0);
+	expect(t->host, 30 + left_of(t, t->left));
+	world_lab_must(shmd_put_signal(t->ctx, t->host + 2 * BYTES, t->host, BYTES, &t->words[20], 6, SHMD_SIGNAL_SET, t->right), "put with signal");
+	ASSERT_EQ(shmd_dev_wait_until(kernel, &t->words[20], 8, SHMD_DEV_CMP_EQ, 6), 0);
+	expect(t->host + 2 * BYTES, 30 + left_of(t, left_of(t, t->left)));
+	barrier(t);
+}
+
+static void atomics(const struct test *t)
+{
+	const struct shmd_atomic add = {.op = SHMD_ATOMIC_ADD, .bytes = 8, .value = 1};
+	uint64_t value = 0;
+
+	if (!t->has_queues) {
+		ASSERT_ERR(shmd_atomic(t->ctx, &t->words[30], &add, 0), EOPNOTSUPP);
+		ASSERT_ERR(shmd_signal(t->ctx, &t->words[30], 1, SHMD_SIGNAL_ADD, 0), EOPNOTSUPP);
+		ASSERT_ERR(shmd_put_signal(t->ctx, t->gpu, t->own, 8, &t->words[30], 1, SHMD_SIGNAL_ADD, 0), EOPNOTSUPP);
+		return;
+	}
+	/* Exact with those of kernels. */
+	for (unsigned int i = 0; i < N_ADDS; i++) {
+		world_lab_must(shmd_atomic(t->ctx, &t->words[30], &add, 0), "atomic");
+		world_lab_must(shmd_signal(t->ctx, &t->words[30], 1, SHMD_SIGNAL_ADD, 0), "signal");
+		ASSERT_EQ(shmd_dev_atomic(gpu_lab_ctx(t->ctx), &t->words[30], shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 1), 0), 0);
+	}
+	ASSERT_EQ(shmd_dev_quiet(gpu_lab_ctx(t->ctx)), 0);
+	barrier(t);
+	world_lab_must(shmd_atomic_fetch(t->ctx, &t->words[30], &(struct shmd_atomic){.op = SHMD_ATOMIC_FETCH, .bytes = 8}, 0, &value), "fetch");
+	ASSERT_EQ(value, 3u * N_ADDS * (unsigned int)t->n);
+	barrier(t);
+}
+
+static void refusals(const struct test *t)
+{
+	const struct shmd_atomic add = {.op = SHMD_ATOMIC_ADD, .bytes = 8, .value = 1};
+	void *theirs = shmd_ptr(t->world, t->gpu, t->right);
+	struct shmd_team *all = shmd_team_world(t->world);
+
+	if (theirs && t->n > 1)
+		ASSERT_ERR(shmd_put(t->ctx, t->gpu, theirs, 8, t->me), EINVAL);
+	ASSERT_ERR(shmd_put(t->ctx, t->gpu, t->gpu, 1ull << 30, t->right), EINVAL);
+	ASSERT_ERR(shmd_get(t->ctx, t->own, t->gpu, 8, -1), EINVAL);
+	ASSERT_ERR(shmd_put(t->ctx, t->own, t->gpu, 8, t->right), EINVAL);
+	ASSERT_ERR(shmd_atomic_fetch_nbi(t->ctx, &t->host_words[2], &add, t->right, &t->words[3]), EINVAL);
+	ASSERT_ERR(shmd_broadcast(all, t->gpu, t->gpu, 8, 0), EINVAL);
+	ASSERT_ERR(shmd_fcollect(all, t->host, t->gpu, 8), EINVAL);
+	ASSERT_ERR(shmd_reduce(all, t->gpu, t->host, 1, SHMD_TYPE_INT32, SHMD_REDUCE_SUM), EINVAL);
+	ASSERT_ERR(shmd_lock(t->ctx, t->words), EINVAL);
+	ASSERT_ERR(shmd_lock_test(t->ctx, t->words), EINVAL);
+	ASSERT_ERR(shmd_unlock(t->ctx, t->words), EINVAL);
+}
+
+static int uses_gpu_memory(const struct world_lab *lab, int pe, void *arg)
+{
+	enum paths paths = *(const enum paths *)arg;
+	struct shmd_world *world =
+		gpu_lab_open(lab, pe, "auto", paths == QUEUES_ONLY || (paths == MIXED && pe == 2) ? SHMD_ALLOW_QUEUE : 0);
+	struct test t = {.world = world, .ctx = shmd_world_ctx(world), .me = pe, .n = lab->n, .has_queues = paths != MAPPED};
+
+	t.right = (pe + 1) % t.n;
+	t.left = left_of(&t, pe);
+	t.gpu = gpu_lab_memory(world, 4 * BYTES);
+	t.words = gpu_lab_memory(world, 4096);
+	world_lab_must(shmd_calloc(world, 4, BYTES, 0, (void **)&t.host), "calloc");
+	world_lab_must(shmd_calloc(world, 512, 8, 0, (void **)&t.host_words), "calloc");
+	t.own = malloc(BYTES);
+	ASSERT(t.own);
+	moves(&t);
+	words(&t);
+	many(&t);
+	order(&t);
+	signals(&t);
+	atomics(&t);
+	refusals(&t);
+	free(t.own);
+	world_lab_close(world);
+	gpu_lab_expect_nothing();
+	return 0;
+}
+
+static void run(enum paths paths)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 3, uses_gpu_memory, &paths);
+	fixture_daemon_stop(&daemon);
+}
+
+TEST_TIMEOUT(the_host_copies_gpu_memory_of_mapped_pes, 60)
+{
+	run(MAPPED);
+}
+
+TEST_TIMEOUT(the_host_reaches_gpu_memory_by_queues, 60)
+{
+	run(QUEUES_ONLY);
+}
+
+TEST_TIMEOUT(the_host_reaches_gpu_memory_of_mapped_and_other_pes, 60)
+{
+	run(MIXED);
+}

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls on streams, over a CUDA without a GPU: kernels are their C build, which cuLaunchKernel() runs.
+ *
+ * stream_image is the test's own, so that a library built without nvcc has kernels here, too.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <shmd-stream.h>
+
+#include "libclient/cuda/cuda-api.h"
+#include "libclient/runtime/stream/kernels.h"
+#include "libclient/runtime/stream/stream-kernels.h"
+#include "tests/lib/fake-cuda.h"
+#include "tests/lib/test.h"
+#include "tests/system/world-lab.h"
+
+#define BYTES 50000u
+
+const unsigned char stream_image[] = "not empty";
+const size_t stream_image_bytes = sizeof(stream_image);
+
+#define KERNEL(name) \
+	static void run_##name(void **parameters) \
+	{ \
+		name(parameters[0]); \
+	}
+KERNEL(stream_word)
+KERNEL(stream_order)
+KERNEL(stream_move)
+KERNEL(stream_reduce)
+
+static void add_kernels(void)
+{
+	fake_cuda_kernel("shmd_stream_word", run_stream_word);
+	fake_cuda_kernel("shmd_stream_order", run_stream_order);
+	fake_cuda_kernel("shmd_stream_move", run_stream_move);
+	fake_cuda_kernel("shmd_stream_reduce", run_stream_reduce);
+}
+
+enum paths { ALL, QUEUES, MIXED /* queues from and to PE 2 */ };
+
+struct scene {
+	struct shmd_world *world;
+	struct shmd_ctx *ctx;
+	struct shmd_team *team;
+	void *stream;
+	uint8_t *memory; /* of the GPU heap: 4 * BYTES, then words */
+	uint64_t *words;
+	uint32_t n, me;
+	enum paths paths;
+	uint64_t on_gpu; /* 64 bytes */
+};
+
+static void use_gpu(struct scene *s)
+{
+	const struct cuda_api *cuda;
+
+	ASSERT_OK(cuda_api_get(&cuda));
+	fake_cuda_set_current(0);
+	ASSERT_OK(cuda->stream_create(&s->stream, CUDA_STREAM_NON_BLOCKING));
+	ASSERT_OK(cuda->alloc(&s->on_gpu, 64));
+	fake_cuda_set_current(-1);
+}
+
+static void pass(void *stream)
+{
+	const struct cuda_api *cuda;
+
+	ASSERT_OK(cuda_api_get(&cuda));
+	fake_cuda_set_current(0);
+	ASSERT_OK(cuda->stream_sync(stream));
+	fake_cuda_set_current(-1);
+}
+
+static void scene_open(struct scene *s, const struct world_lab *lab, int pe, enum paths paths, uint64_t timeout_nsec)
+{
+	struct world_lab mine = *lab;
+
+	add_kernels();
+	mine.attr.gpu = "0";
+	mine.attr.gpu_heap_bytes = 4u << 20;
+	s->paths = paths;
+	mine.attr.paths = paths == QUEUES || (paths == MIXED && pe == 2) ? SHMD_ALLOW_QUEUE : 0;
+	if (timeout_nsec)
+		mine.attr.timeout_nsec = timeout_nsec;
+	s->world = world_lab_open_started(&mine, pe);
+	s->ctx = shmd_world_ctx(s->world);
+	s->team = shmd_team_world(s->world);
+	use_gpu(s);
+	world_lab_must(shmd_calloc(s->world, 1, 5 * BYTES, SHMD_HINT_GPU, (void **)&s->memory), "calloc");
+	s->words = (uint64_t *)(void *)(s->memory + 4 * BYTES);
+	s->n = (uint32_t)shmd_n_pes(s->world);
+	s->me = (uint32_t)shmd_my_pe(s->world);
+}
+
+static void scene_close(struct scene *s)
+{
+	const struct cuda_api *cuda;
+
+	ASSERT_OK(cuda_api_get(&cuda));
+	fake_cuda_set_current(0);
+	ASSERT_OK(cuda->stream_destroy(s->stream));
+	ASSERT_OK(cuda->free(s->on_gpu));
+	fake_cuda_set_current(-1);
+	world_lab_close(s->world);
+	ASSERT_EQ(fake_cuda_counts().modules + fake_cuda_counts().allocations + fake_cuda_counts().streams, 0);
+	ASSERT_EQ(fake_cuda_counts().pushed, 0);
+}
+
+/* ---- what they do */
+
+/* 64 bytes that are not symmetric: any memory, or where a kernel may carry them, memory of the GPU. */
+static uint8_t *other_side(struct scene *s)
+{
+	static uint8_t on_host[64];
+
+	if (s->paths == ALL)
+		return on_host;
+	if (s->paths == QUEUES)
+		ASSERT_ERR(shmd_put_on_stream(s->ctx, s->memory, on_host, 64, (int)((s->me + 1) % s->n), s->stream), EINVAL);
+	return (uint8_t *)(uintptr_t)s->on_gpu;
+}
+
+static void put_and_get(struct scene *s)
+{
+	uint32_t right = (s->me + 1) % s->n, left = (s->me + s->n - 1) % s->n;
+	uint8_t *mine = other_side(s);
+
+	memset(s->memory, (int)s->me + 1, BYTES);
+	ASSERT_OK(shmd_put_signal_on_stream(s->ctx, s->memory + BYTES, s->memory, BYTES, &s->words[0], 3, SHMD_SIGNAL_SET, (int)right,
+					    s->stream));
+	ASSERT_OK(shmd_wait_until_on_stream(s->ctx, &s->words[0], 8, SHMD_CMP_EQ, 3, s->stream));
+	pass(s->stream);
+	ASSERT_EQ(s->memory[BYTES], left + 1);
+	ASSERT_EQ(s->memory[2 * BYTES - 1], left + 1);
+	ASSERT_OK(shmd_team_barrier_on_stream(s->team, s->stream));
+	ASSERT_OK(shmd_get_on_stream(s->ctx, mine, s->memory, 64, (int)right, s->stream));
+	pass(s->stream);
+	ASSERT_EQ(mine[63], right + 1);
+	memset(mine, 99, 64);
+	ASSERT_OK(shmd_put_on_stream(s->ctx, s->memory + 2 * BYTES, mine, 64, (int)right, s->stream));
+	ASSERT_OK(shmd_signal_on_stream(s->ctx, &s->words[1], 5, SHMD_SIGNAL_ADD, (int)right, s->stream));
+	ASSERT_OK(shmd_wait_until_on_stream(s->ctx, &s->words[1], 8, SHMD_CMP_GE, 5, s->stream));
+	ASSERT_OK(shmd_quiet_on_stream(s->ctx, s->stream));
+	pass(s->stream);
+	ASSERT_EQ(s->memory[2 * BYTES + 63], 99);
+	ASSERT_OK(shmd_put_on_stream(s->ctx, NULL, NULL, 0, (int)right, s->stream));
+}
+
+static void collect(struct scene *s, struct shmd_team *team)
+{
+	uint32_t *in = (uint32_t *)(void *)s->memory, *out = (uint32_t *)(void *)(s->memory + BYTES);
+	uint32_t n = (uint32_t)shmd_team_n_pes(team), me = (uint32_t)shmd_team_my_pe(team), root = n - 1;
+
+	for (uint32_t i = 0; i < 8 * n; i++)
+		in[i] = 1000 * me + i;
+	ASSERT_OK(shmd_broadcast_on_stream(team, out, in, 32, (int)root, s->stream));
+	ASSERT_OK(shmd_team_barrier_on_stream(team, s->stream));
+	ASSERT_EQ(out[7], 1000 * root + 7);
+	ASSERT_OK(shmd_fcollect_on_stream(team, out, in, 32, s->stream));
+	ASSERT_OK(shmd_team_sync_on_stream(team, s->stream));
+	for (uint32_t i = 0; i < n; i++)
+		ASSERT_EQ(out[8 * i + 3], 1000 * i + 3);
+	ASSERT_OK(shmd_alltoall_on_stream(team, out, in, 32, s->stream));
+	ASSERT_OK(shmd_team_sync_on_stream(team, s->stream));
+	for (uint32_t i = 0; i < n; i++)
+		ASSERT_EQ(out[8 * i + 3], 1000 * i + 8 * me + 3);
+	ASSERT_OK(shmd_reduce_on_stream(team, out, in, 8, SHMD_TYPE_UINT32, SHMD_REDUCE_SUM, s->stream));
+	ASSERT_OK(shmd_team_sync_on_stream(team, s->stream));
+	ASSERT_EQ(out[5], 1000 * (n * (n - 1) / 2) + 5 * n);
+	ASSERT_OK(shmd_reduce_scatter_on_stream(team, out, in, 8, SHMD_TYPE_UINT32, SHMD_REDUCE_MAX, s->stream));
+	ASSERT_OK(shmd_team_barrier_on_stream(team, s->stream));
+	ASSERT_EQ(out[5], 1000 * root + 8 * me + 5);
+}
+
+static int works(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_team *evens;
+	struct scene s;
+
+	scene_open(&s, lab, pe, *(enum paths *)arg, 0);
+	put_and_get(&s);
+	collect(&s, s.team);
+	world_lab_must(shmd_team_split_strided(s.team, 0, 2, ((int)s.n + 1) / 2, &evens), "split");
+	if (evens)
+		collect(&s, evens);
+	world_lab_must(shmd_team_destroy(evens), "destroy");
+	ASSERT_OK(shmd_stream_status(s.world));
+	ASSERT_GT(fake_cuda_counts().launches, 12);
+	world_lab_must(shmd_sync_all(s.world), "sync");
+	scene_close(&s);
+	return 0;
+}
+
+TEST_TIMEOUT(calls_on_streams_do_what_those_of_kernels_do, 120)
+{
+	enum paths paths = ALL;
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 1, works, &paths);
+	for (paths = ALL; paths <= MIXED; paths++)
+		world_lab_run(&daemon, 3, works, &paths);
+	fixture_daemon_stop(&daemon);
+}
+
+/* ---- the order of a stream */
+
+static int keeps_order(const struct world_lab *lab, int pe, void *arg)
+{
+	struct scene s;
+	uint8_t now = 0;
+
+	(void)arg;
+	scene_open(&s, lab, pe, ALL, 0);
+	fake_cuda_put_off(1000000);
+	memset(s.memory, 7, 64);
+	ASSERT_OK(shmd_put_on_stream(s.ctx, s.memory + BYTES, s.memory, 64, 0, s.stream));
+	now = s.memory[BYTES];
+	/* The put is in the stream, and has not happened; a kernel behind it sees it done. */
+	ASSERT_EQ(now, 0);
+	ASSERT_OK(shmd_signal_on_stream(s.ctx, &s.words[0], 1, SHMD_SIGNAL_SET, 0, s.stream));
+	ASSERT_EQ(s.memory[BYTES], 7);
+	ASSERT_EQ(s.words[0], 1);
+	fake_cuda_put_off(0);
+	scene_close(&s);
+	return 0;
+}
+
+TEST_TIMEOUT(a_call_waits_for_what_is_before_it_in_the_stream, 60)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 1, keeps_order, NULL);
+	fixture_daemon_stop(&daemon);
+}
+
+/* A thread that captures must not allocate, and the first calls do. */
+static int captures(const struct world_lab *lab, int pe, void *arg)
+{
+	struct scene s;
+
+	(void)arg;
+	scene_open(&s, lab, pe, ALL, 0);
+	fake_cuda_capture(1);
+	ASSERT_OK(shmd_quiet_on_stream(s.ctx, s.stream));
+	ASSERT_OK(shmd_team_barrier_on_stream(s.team, s.stream));
+	ASSERT_OK(shmd_reduce_on_stream(s.team, s.memory, s.memory + BYTES, 1, SHMD_TYPE_FLOAT, SHMD_REDUCE_SUM, s.stream));
+	fake_cuda_capture(0);
+	scene_close(&s);
+	return 0;
+}
+
+TEST_TIMEOUT(first_calls_work_while_the_thread_captures_a_stream, 60)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 2, captures, NULL);
+	fixture_daemon_stop(&daemon);
+}
+
+/* ---- failures */
+
+static void refuse_arguments(struct scene *s)
+{
+	uint64_t own = 0;
+
+	ASSERT_ERR(shmd_put_on_stream(NULL, s->memory, &own, 8, 0, s->stream), EINVAL);
+	ASSERT_ERR(shmd_put_on_stream(s->ctx, &own, s->memory, 8, 0, s->stream), EINVAL);
+	ASSERT_ERR(shmd_put_on_stream(s->ctx, s->memory, &own, SIZE_MAX, 0, s->stream), EINVAL);
+	ASSERT_ERR(shmd_put_on_stream(s->ctx, s->memory, s->memory, 1u << 30, 0, s->stream), EINVAL);
+	ASSERT_ERR(shmd_put_on_stream(s->ctx, s->memory, &own, 8, (int)s->n, s->stream), EINVAL);
+	ASSERT_ERR(shmd_put_on_stream(s->ctx, s->memory, &own, 0, -1, s->stream), EINVAL);
+	ASSERT_ERR(shmd_get_on_stream(s->ctx, s->memory, &own, 8, 0, s->stream), EINVAL);
+	ASSERT_ERR(shmd_get_on_stream(s->ctx, s->memory, s->memory, 8, -1, s->stream), EINVAL);
+	ASSERT_ERR(shmd_signal_on_stream(s->ctx, &own, 1, SHMD_SIGNAL_SET, 0, s->stream), EINVAL);
+	ASSERT_ERR(shmd_signal_on_stream(s->ctx, (uint64_t *)(void *)(s->memory + 4), 1, SHMD_SIGNAL_SET, 0, s->stream), EINVAL);
+	ASSERT_ERR(shmd_signal_on_stream(s->ctx, s->words, 1, (enum shmd_signal_op)77, 0, s->stream), EINVAL);
+	ASSERT_ERR(shmd_signal_on_stream(s->ctx, s->words, 1, SHMD_SIGNAL_SET, (int)s->n, s->stream), EINVAL);
+	ASSERT_ERR(shmd_put_signal_on_stream(s->ctx, s->memory, s->memory + 64, 8, &own, 1, SHMD_SIGNAL_SET, 0, s->stream), EINVAL);
+	ASSERT_ERR(shmd_put_signal_on_stream(s->ctx, s->memory, s->memory + 64, 8, s->words, 1, (enum shmd_signal_op)77, 0, s->stream), EINVAL);
+	ASSERT_ERR(shmd_wait_until_on_stream(s->ctx, s->words, 3, SHMD_CMP_EQ, 0, s->stream), EINVAL);
+	ASSERT_ERR(shmd_wait_until_on_stream(s->ctx, s->words, 8, 6, 0, s->stream), EINVAL);
+	ASSERT_ERR(shmd_wait_until_on_stream(s->ctx, &own, 8, SHMD_CMP_EQ, 0, s->stream), EINVAL);
+	ASSERT_ERR(shmd_team_sync_on_stream(NULL, s->stream), EINVAL);
+	ASSERT_OK(shmd_stream_status(s->world));
+}
+
+static int refuses(const struct world_lab *lab, int pe, void *arg)
+{
+	static const char *const loads[] = {"cuModuleLoadData", "cuModuleGetFunction", "cuMemAlloc_v2"};
+	struct scene s;
+
+	(void)arg;
+	scene_open(&s, lab, pe, ALL, 0);
+	refuse_arguments(&s);
+	for (unsigned int i = 0; i < sizeof(loads) / sizeof(*loads); i++) {
+		int before = fake_cuda_counts().allocations;
+
+		fake_cuda_fail(loads[i], 1);
+		ASSERT_ERR(shmd_quiet_on_stream(s.ctx, s.stream), EINVAL);
+		ASSERT_EQ(fake_cuda_counts().modules, 0);
+		ASSERT_EQ(fake_cuda_counts().allocations, before);
+	}
+	fake_cuda_fail("cuLaunchKernel", 1);
+	ASSERT_ERR(shmd_quiet_on_stream(s.ctx, s.stream), EINVAL);
+	fake_cuda_fail("", 0);
+	ASSERT_OK(shmd_quiet_on_stream(s.ctx, s.stream));
+	scene_close(&s);
+	return 0;
+}
+
+static int has_no_gpu_heap(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = world_lab_open_started(lab, pe);
+	uint64_t own = 0;
+
+	(void)arg;
+	ASSERT_ERR(shmd_put_on_stream(shmd_world_ctx(world), &own, &own, 8, 0, NULL), EOPNOTSUPP);
+	ASSERT_ERR(shmd_team_sync_on_stream(shmd_team_world(world), NULL), EOPNOTSUPP);
+	ASSERT_ERR(shmd_stream_status(world), EOPNOTSUPP);
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(arguments_are_checked_before_anything_is_in_the_stream, 60)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 1, refuses, NULL);
+	world_lab_run(&daemon, 1, has_no_gpu_heap, NULL);
+	fixture_daemon_stop(&daemon);
+}
+
+/* A wait in a stream ends, and the stream goes on; the first failure is reported once. */
+static int fails_late(const struct world_lab *lab, int pe, void *arg)
+{
+	struct scene s;
+
+	(void)arg;
+	scene_open(&s, lab, pe, ALL, 20000000);
+	ASSERT_OK(shmd_wait_until_on_stream(s.ctx, &s.words[0], 8, SHMD_CMP_EQ, 5, s.stream));
+	ASSERT_OK(shmd_broadcast_on_stream(s.team, s.memory, s.memory + BYTES, 8, 77, s.stream));
+	ASSERT_OK(shmd_put_on_stream(s.ctx, s.memory, "passed.", 8, 0, s.stream));
+	pass(s.stream);
+	ASSERT_EQ(memcmp(s.memory, "passed.", 8), 0);
+	ASSERT_ERR(shmd_stream_status(s.world), ETIMEDOUT);
+	ASSERT(strstr(shmd_error_text(), "wait on a stream"));
+	ASSERT_OK(shmd_stream_status(s.world));
+	ASSERT_OK(shmd_broadcast_on_stream(s.team, s.memory, s.memory + BYTES, 8, 77, s.stream));
+	ASSERT_ERR(shmd_stream_status(s.world), EINVAL);
+	ASSERT(strstr(shmd_error_text(), "broadcast on a stream"));
+	scene_close(&s);
+	return 0;
+}
+
+TEST_TIMEOUT(a_failure_in_a_stream_is_reported_once_and_the_stream_goes_on, 60)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 1, fails_late, NULL);
+	fixture_daemon_stop(&daemon);
+}
+
+static int waits_for_the_dead(const struct world_lab *lab, int pe, void *arg)
+{
+	struct scene s;
+
+	(void)arg;
+	scene_open(&s, lab, pe, ALL, 0);
+	world_lab_must(shmd_sync_all(s.world), "sync");
+	if (pe == 1) {
+		usleep(200000);
+		kill(getpid(), SIGKILL);
+	}
+	ASSERT_OK(shmd_wait_until_on_stream(s.ctx, &s.words[0], 8, SHMD_CMP_EQ, 5, s.stream));
+	ASSERT_ERR(shmd_stream_status(s.world), EHOSTDOWN);
+	ASSERT_OK(shmd_team_barrier_on_stream(s.team, s.stream));
+	ASSERT_ERR(shmd_stream_status(s.world), EHOSTDOWN);
+	ASSERT_ERR(shmd_put_on_stream(s.ctx, s.memory, s.memory + 64, 8, 1, s.stream), EHOSTDOWN);
+	ASSERT_OK(shmd_put_on_stream(s.ctx, s.memory, s.memory + 64, 8, pe ? 0 : 2, s.stream));
+	(void)shmd_world_close(s.world);
+	return 0;
+}
+
+TEST_TIMEOUT(a_pe_that_dies_ends_waits_in_streams, 60)
+{
+	struct fixture_daemon daemon;
+	struct world_lab lab = {.daemon = &daemon, .n = 3};
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_start(&lab, waits_for_the_dead, NULL);
+	ASSERT_EQ(world_lab_wait(&lab, 1), 128 + SIGKILL);
+	ASSERT_EQ(world_lab_wait(&lab, 0), 0);
+	ASSERT_EQ(world_lab_wait(&lab, 2), 0);
+	fixture_daemon_stop(&daemon);
+}
