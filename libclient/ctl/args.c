@@ -58,6 +58,7 @@ const struct args_option args_options[N_OPTIONS] = {
 	[OPTION_KILL_AFTER] = {"--kill-after", "SECONDS", VALUE_SECONDS, NULL, "time from SIGTERM to SIGKILL (5)"},
 	[OPTION_TIMEOUT] = {"--timeout", "SECONDS", VALUE_SECONDS_OF_JOB, NULL, "end the job after SECONDS, with status 124"},
 	[OPTION_NODES] = {"--nodes", "NAME[,NAME]", VALUE_TEXT, NULL, "where: this node only, as localhost or by its name"},
+	[OPTION_NVSHMEM] = {"--nvshmem", NULL, VALUE_NONE, NULL, "give NVSHMEM programs shmemd's library, not NVIDIA's"},
 };
 
 static int usage_error(const struct args *args, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -46,6 +46,7 @@ enum args_option_id {
 	OPTION_KILL_AFTER,
 	OPTION_TIMEOUT,
 	OPTION_NODES,
+	OPTION_NVSHMEM,
 	N_OPTIONS,
 };
 

@@ -190,7 +190,7 @@ const struct args_command ctl_commands[] = {
 	 "a program that cannot be executed or found. No daemon has to run.\n",
 	 OPTION_BIT(OPTION_PES) | OPTION_BIT(OPTION_ENV) | OPTION_BIT(OPTION_CHDIR) | OPTION_BIT(OPTION_BIND) | OPTION_BIT(OPTION_NO_PREFIX) |
 		 OPTION_BIT(OPTION_OUTPUT_FILES) | OPTION_BIT(OPTION_KEEP_GOING) | OPTION_BIT(OPTION_KILL_AFTER) | OPTION_BIT(OPTION_TIMEOUT) |
-		 OPTION_BIT(OPTION_NODES),
+		 OPTION_BIT(OPTION_NODES) | OPTION_BIT(OPTION_NVSHMEM),
 	 0, {NULL}, ctl_run, true, true},
 	{"help", "[COMMAND]", "explain all commands, or one",
 	 "The same as --help, or as COMMAND --help.\n",

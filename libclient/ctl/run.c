@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "libclient/ctl/ctl.h"
+#include "libclient/ctl/preload.h"
 #include "libclient/runtime/run/run.h"
 
 #define KILL_AFTER_SECONDS 5.0
@@ -83,6 +84,23 @@ static int check(const struct args *args, uint64_t n_pes)
 	return r ? r : check_env(args);
 }
 
+/* Variables of the user come last, and count. */
+static int fill_env(const struct args *args, struct preload *preload, const char *env[])
+{
+	unsigned int n = 0;
+
+	if (args_has(args, OPTION_NVSHMEM)) {
+		if (preload_nvshmem(preload))
+			return -1;
+		env[n++] = preload->library;
+		env[n++] = preload->folder;
+	}
+	for (unsigned int i = 0; i < args->n_env; i++)
+		env[n++] = args->env[i];
+	env[n] = NULL;
+	return 0;
+}
+
 static bool has_color(const struct args *args, int fd)
 {
 	return color_wanted(args->values[OPTION_COLOR], isatty(fd), getenv("NO_COLOR"), getenv("TERM"));
@@ -92,11 +110,12 @@ int ctl_run(struct ctl *ctl)
 {
 	const struct args *args = ctl->args;
 	uint64_t n_pes = args_count(args, OPTION_PES, 0);
-	const char *bind = args->values[OPTION_BIND];
+	const char *bind = args->values[OPTION_BIND], *env[ARGS_MAX_LISTED + 3];
+	struct preload preload;
 	struct run_attr attr = {
 		.n_pes = (unsigned int)n_pes,
 		.argv = args->program,
-		.env = args->env,
+		.env = env,
 		.folder = args->values[OPTION_CHDIR],
 		.output_files = args->values[OPTION_OUTPUT_FILES],
 		.has_no_prefix = args_has(args, OPTION_NO_PREFIX),
@@ -109,7 +128,7 @@ int ctl_run(struct ctl *ctl)
 		.has_color = {has_color(args, STDOUT_FILENO), has_color(args, STDERR_FILENO)},
 	};
 
-	if (check(args, n_pes))
+	if (check(args, n_pes) || fill_env(args, &preload, env))
 		return CTL_EXIT_USAGE;
 	for (unsigned int i = 0; i < attr.n_colors; i++)
 		attr.colors[i] = color_on(true, rank_colors[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of the CUDA driver API that the library calls, loaded at run time: a process without libcuda.so.1 runs.
+ * The part of the CUDA driver API that the library and compat/nvshmem call, loaded at run time: a process without libcuda.so.1 runs.
  *
  * Types and numbers are CUDA's own, declared again here so that the build needs no header of CUDA.
  */
@@ -35,6 +35,8 @@ enum {
 #define CUDA_REGISTER_MAP 0x2u
 #define CUDA_REGISTER_IO 0x4u
 #define CUDA_STREAM_NON_BLOCKING 0x1u
+#define CUDA_WAIT_AT_LEAST 0x0u /* CU_STREAM_WAIT_VALUE_GEQ: the difference, as a signed number, is not below 0 */
+#define CUDA_WAIT_EQUAL 0x1u
 #define CUDA_POINTER_GPU_ADDRESS 3 /* CU_POINTER_ATTRIBUTE_DEVICE_POINTER */
 #define CUDA_CAPTURE_RELAXED 2 /* CU_STREAM_CAPTURE_MODE_RELAXED */
 #define CUDA_RANGE_DMABUF 1 /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
@@ -125,6 +127,13 @@ _Static_assert(sizeof(struct cuda_access) == 12, "as CUDA has it");
 	  (cuda_stream stream, cuda_address addr, uint64_t value, unsigned int flags))                        \
 	X(stream_batch, "cuStreamBatchMemOp_v2",                                                              \
 	  (cuda_stream stream, unsigned int n, struct cuda_memop *memops, unsigned int flags))                      \
+	X(stream_wait8, "cuStreamWaitValue64_v2",                                                             \
+	  (cuda_stream stream, cuda_address addr, uint64_t value, unsigned int flags))                        \
+	X(stream_capture, "cuStreamIsCapturing", (cuda_stream stream, int *ret_status))                       \
+	X(module_symbol, "cuModuleGetGlobal_v2",                                                              \
+	  (cuda_address * ret_addr, size_t *ret_bytes, void *module, const char *name))                       \
+	X(library_symbol, "cuLibraryGetGlobal",                                                               \
+	  (cuda_address * ret_addr, size_t *ret_bytes, void *library, const char *name))                      \
 	X(module_load, "cuModuleLoadData", (cuda_module * module, const void *image))                         \
 	X(module_unload, "cuModuleUnload", (cuda_module module))                                              \
 	X(module_function, "cuModuleGetFunction", (cuda_function * function, cuda_module module, const char *name)) \

@@ -15,7 +15,8 @@ from checklib import Planted
 
 LIST = checklib.INSTALLED
 FOLDER = 'systemd/debian'
-PACKAGES = ('shmemd', 'libshmemclient0', 'libshmemclient-dev', 'shmemctl', 'libshmd-openshmem0', 'libshmd-openshmem-dev')
+PACKAGES = ('shmemd', 'libshmemclient0', 'libshmemclient-dev', 'shmemctl', 'libshmd-openshmem0', 'libshmd-openshmem-dev',
+            'shmd-nvshmem')
 # Where nvcc was, debian/rules puts these into the package of the headers.
 WITH_CUDA = 'libshmemclient-dev'
 
@@ -101,7 +102,7 @@ def add_options(parser):
 def tree(name, says, daemon='usr/sbin/a\n*/systemd/system/a.service\n', library='usr/lib/*/libb.so.0*\n', dev='usr/include/b\n'):
     files = {LIST: 'usr/sbin/a # words\nusr/include/b/*.h\nusr/lib*/**/libb.so.0\nusr/lib*/**/libb.so.0.*\n'
                    'systemd: usr/lib/systemd/system/a.service\ncuda: usr/lib*/**/libd.a\n'}
-    texts = dict(zip(PACKAGES, (daemon, library, dev, '', '', '')))
+    texts = dict(zip(PACKAGES, (daemon, library, dev, '', '', '', '')))
     files.update({f'{FOLDER}/{package}.install': text for package, text in texts.items()})
     return Planted(name, files, says)
 

@@ -56,6 +56,9 @@ ROOMS = [
     Room('libclient/runtime', ours=('libclient/include', 'libclient/cuda', 'proto/base', 'kernels/abi', 'kernels/dev', 'config')),
     # A compatibility library is a user of the runtime.
     Room('libclient/compat', ours=('libclient/include', 'kernels/abi', 'kernels/dev')),
+    # This one works in GPU memory by itself.
+    Room('libclient/compat/nvshmem', ours=('libclient/include', 'libclient/cuda', 'libclient/runtime/gpu/device.h', 'proto/base', 'kernels/abi',
+                                           'kernels/dev')),
     Room('libclient/ctl', ours=('libclient/include', 'kernels/abi', 'kernels/host', 'daemon/topo/topo.h',
                                 'daemon/topo/check.h', 'libclient/runtime/run/run.h', 'proto/base/show.h', 'proto/base/suggest.h', 'proto/base/unicode.h', 'config')),
     Room('daemon/engine', ours=('kernels/abi', 'kernels/host', 'proto/base')),

@@ -35,6 +35,14 @@ void fake_cuda_capture(int now)
 	__atomic_store_n(&captures, now, __ATOMIC_RELEASE);
 }
 
+EXPORT int cuStreamIsCapturing(const void *stream, int *status);
+int cuStreamIsCapturing(const void *stream, int *status)
+{
+	ENTER(1);
+	*status = captures;
+	return stream ? OK : INVALID_VALUE;
+}
+
 int fake_cuda_forbids(void)
 {
 	return __atomic_load_n(&captures, __ATOMIC_ACQUIRE) && capture_mode != CAPTURE_RELAXED;

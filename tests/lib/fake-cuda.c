@@ -609,6 +609,53 @@ int cuStreamBatchMemOp_v2(void *stream, unsigned int n, const struct memop *ops,
 	return OK;
 }
 
+static int write_value(struct stream *stream, uint64_t addr, uint64_t value, size_t bytes, unsigned int flags)
+{
+	if (__atomic_load_n(&lacks_values, __ATOMIC_ACQUIRE))
+		return NOT_SUPPORTED;
+	if (check_stream(stream))
+		return INVALID_CONTEXT;
+	if (flags || addr % bytes || !is_on_gpu((void *)(uintptr_t)addr, bytes))
+		return INVALID_VALUE;
+	stream_put(stream, &(struct work){.to = (char *)(uintptr_t)addr, .bytes = bytes, .value = value});
+	return OK;
+}
+
+EXPORT int cuStreamWriteValue32_v2(void *stream, uint64_t addr, uint32_t value, unsigned int flags);
+int cuStreamWriteValue32_v2(void *stream, uint64_t addr, uint32_t value, unsigned int flags)
+{
+	ENTER(1);
+	return write_value(stream, addr, value, 4, flags);
+}
+
+EXPORT int cuStreamWriteValue64_v2(void *stream, uint64_t addr, uint64_t value, unsigned int flags);
+int cuStreamWriteValue64_v2(void *stream, uint64_t addr, uint64_t value, unsigned int flags)
+{
+	ENTER(1);
+	return write_value(stream, addr, value, 8, flags);
+}
+
+static int check_wait(struct stream *stream, uint64_t addr, unsigned int flags)
+{
+	ENTER(1);
+	if (check_stream(stream))
+		return INVALID_CONTEXT;
+	stream_flush(stream);
+	return flags > 1 || addr % 8 || !is_on_gpu((void *)(uintptr_t)addr, 8) ? INVALID_VALUE : OK;
+}
+
+/* Here the caller waits, and not the stream. Flags: 0 at least, 1 equal. */
+EXPORT int cuStreamWaitValue64_v2(void *stream, uint64_t addr, uint64_t value, unsigned int flags);
+int cuStreamWaitValue64_v2(void *stream, uint64_t addr, uint64_t value, unsigned int flags)
+{
+	const uint64_t *word = (const uint64_t *)(uintptr_t)addr;
+	int result = check_wait(stream, addr, flags);
+
+	while (!result && (flags ? __atomic_load_n(word, __ATOMIC_ACQUIRE) != value : (int64_t)(__atomic_load_n(word, __ATOMIC_ACQUIRE) - value) < 0))
+		usleep(50);
+	return result;
+}
+
 EXPORT int cuMemsetD8Async(uint64_t dst, unsigned char value, size_t bytes, void *stream);
 int cuMemsetD8Async(uint64_t dst, unsigned char value, size_t bytes, void *stream)
 {

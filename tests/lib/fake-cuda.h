@@ -36,6 +36,12 @@ __attribute__((visibility("default"))) void fake_cuda_hang(int hangs);
 __attribute__((visibility("default"))) int fake_cuda_hanging(void);
 /* The driver has no memory operations of streams. */
 __attribute__((visibility("default"))) void fake_cuda_lack_values(int lacks);
+/* A symbol of a module or a library of kernels, whose handle is an array of them that ends with a NULL name. */
+struct fake_cuda_symbol {
+	const char *name;
+	unsigned long long addr;
+	unsigned long bytes;
+};
 __attribute__((visibility("default"))) struct fake_cuda_counts fake_cuda_counts(void);
 /* cuModuleGetFunction() finds this kernel; cuLaunchKernel() runs it at once, in the thread that launches. */
 __attribute__((visibility("default"))) void fake_cuda_kernel(const char *name, void (*run)(void **parameters));

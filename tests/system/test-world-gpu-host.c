@@ -186,6 +186,20 @@ static void atomics(const struct test *t)
 	barrier(t);
 }
 
+/* A signal that is refused comes before the put. */
+static void refuse_signals(const struct test *t)
+{
+	uint64_t *crooked = (uint64_t *)(void *)((char *)&t->words[40] + 4), value = 7;
+
+	world_lab_must(shmd_p(t->ctx, &t->words[41], 9, 8, t->me), "p");
+	ASSERT_ERR(shmd_put_signal(t->ctx, &t->words[41], &value, 8, crooked, 1, SHMD_SIGNAL_SET, t->me), EINVAL);
+	ASSERT_ERR(shmd_put_signal(t->ctx, &t->words[41], &value, 8, &t->words[42], 1, (enum shmd_signal_op)77, t->me), EINVAL);
+	ASSERT_ERR(shmd_signal(t->ctx, &t->words[42], 1, (enum shmd_signal_op)77, t->me), EINVAL);
+	world_lab_must(shmd_quiet(t->ctx), "quiet");
+	world_lab_must(shmd_g(t->ctx, &t->words[41], 8, t->me, &value), "g");
+	ASSERT_EQ(value, 9);
+}
+
 static void refusals(const struct test *t)
 {
 	const struct shmd_atomic add = {.op = SHMD_ATOMIC_ADD, .bytes = 8, .value = 1};
@@ -195,6 +209,8 @@ static void refusals(const struct test *t)
 	if (theirs && t->n > 1)
 		ASSERT_ERR(shmd_put(t->ctx, t->gpu, theirs, 8, t->me), EINVAL);
 	ASSERT_ERR(shmd_put(t->ctx, t->gpu, t->gpu, 1ull << 30, t->right), EINVAL);
+	ASSERT_OK(shmd_put(t->ctx, (char *)t->gpu + (1ull << 30), "", 0, t->right));
+	refuse_signals(t);
 	ASSERT_ERR(shmd_get(t->ctx, t->own, t->gpu, 8, -1), EINVAL);
 	ASSERT_ERR(shmd_put(t->ctx, t->own, t->gpu, 8, t->right), EINVAL);
 	ASSERT_ERR(shmd_atomic_fetch_nbi(t->ctx, &t->host_words[2], &add, t->right, &t->words[3]), EINVAL);

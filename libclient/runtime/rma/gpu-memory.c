@@ -17,7 +17,10 @@ static int look(const struct shmd_world *world, const void *ptr, uint64_t bytes,
 	uint64_t used = __atomic_load_n(&world->gpu->used_bytes, __ATOMIC_ACQUIRE);
 
 	*ret_on_gpu = false;
-	if (add_overflows(addr, bytes ? bytes : 1, &end))
+	/* No byte is anywhere. */
+	if (!bytes)
+		return 0;
+	if (add_overflows(addr, bytes, &end))
 		return shmd_error_set(-EINVAL, "%llu bytes at %p wrap around", (unsigned long long)bytes, ptr);
 	if (!world_is_on_gpu(world, addr, end))
 		return 0;
@@ -258,9 +261,19 @@ int rma_gpu_signal(struct shmd_ctx *ctx, uint64_t *signal, uint64_t value, enum 
 
 	if (r)
 		return r;
-	if (op != SHMD_SIGNAL_SET)
+	if (op == SHMD_SIGNAL_ADD)
 		return refuse_atomic(signal);
+	if (op != SHMD_SIGNAL_SET)
+		return 1;
 	return device_write_word(ctx->world->gpu->device, (uintptr_t)word, value, sizeof(*signal));
+}
+
+/* Before there is a put: 0, 1 if the device function is to refuse the signal, or a negative errno. */
+static int check_signal(const uint64_t *signal, enum shmd_signal_op op)
+{
+	if (!is_word(signal, sizeof(*signal)) || (op != SHMD_SIGNAL_SET && op != SHMD_SIGNAL_ADD))
+		return 1;
+	return op == SHMD_SIGNAL_ADD ? refuse_atomic(signal) : 0;
 }
 
 int rma_gpu_put_signal(struct shmd_ctx *ctx, const struct shmd_put_item *put, uint64_t *signal, uint64_t value, enum shmd_signal_op op)
@@ -269,15 +282,13 @@ int rma_gpu_put_signal(struct shmd_ctx *ctx, const struct shmd_put_item *put, ui
 	int r = look(ctx->world, signal, sizeof(*signal), &is_signal_on_gpu);
 
 	is_signal_on_gpu = is_signal_on_gpu && !has_queues(ctx);
-	if (!r && is_signal_on_gpu && op != SHMD_SIGNAL_SET)
-		r = refuse_atomic(signal);
-	if (!r)
-		r = rma_gpu_move(ctx, put->dest, put->source, put->bytes, put->pe, false);
-	/* To memory that is mapped here: complete when it returns. */
-	if (r == 1 && is_signal_on_gpu)
-		r = put_one(ctx, put->dest, put->source, put->bytes, put->pe, true);
+	if (!r && is_signal_on_gpu)
+		r = check_signal(signal, op);
 	if (r)
 		return r;
-	r = rma_gpu_signal(ctx, signal, value, op, put->pe);
-	return r <= 0 ? r : rma_result(ctx, shmd_dev_signal(&ctx->dev, shmd_dev_pe_signal_of(signal, (int)op, value), (uint32_t)put->pe), "signal", put->pe);
+	r = rma_gpu_move(ctx, put->dest, put->source, put->bytes, put->pe, false);
+	/* Memory that is mapped here: complete when it returns. */
+	if (r == 1 && is_signal_on_gpu)
+		r = shmd_put(ctx, put->dest, put->source, put->bytes, put->pe);
+	return r ? r : shmd_signal(ctx, signal, value, op, put->pe);
 }

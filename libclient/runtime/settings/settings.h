@@ -104,6 +104,7 @@ struct runtime_settings {
 	uint64_t gpu_heap_bytes; /* 0: one chunk, if there is a GPU heap */
 	uint64_t gpu_heap_chunk_bytes;
 	uint64_t gpu_heap_reserve_bytes; /* for each PE */
+	bool nvshmem_newer; /* NVSHMEM programs of a version that is not known yet */
 	uint64_t huge_pages; /* enum runtime_huge_pages */
 	uint64_t heap_debug; /* bits of enum runtime_heap_debug */
 	uint64_t paths; /* bits of enum runtime_paths */

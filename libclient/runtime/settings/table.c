@@ -80,6 +80,9 @@ const struct runtime_row runtime_rows[] = {
 	 .text = "The least by which the GPU heap grows."},
 	{"SHMD_GPU_HEAP_RESERVE", RUNTIME_TYPE_SIZE, FIELD(gpu_heap_reserve_bytes), .def = "256G", .min = 16 * MIB, .max = 16 * TIB,
 	 .text = "Address range that a process reserves for the GPU heap of each PE; it cannot become larger. It takes no memory."},
+	{"SHMD_NVSHMEM_NEWER", RUNTIME_TYPE_BOOL, FIELD(nvshmem_newer), .def = "off",
+	 .text = "Programs for NVSHMEM whose device library has a newer minor version than the library knows may try to run. off refuses them, since such "
+		 "a device library may look for its memory elsewhere."},
 	{"SHMD_HUGE_PAGES", RUNTIME_TYPE_ENUM, FIELD(huge_pages), .def = "auto", .words = huge_words,
 	 .text = "Huge pages under the heap. auto asks the kernel for transparent ones; a kernel whose shmem_enabled (transparent_hugepage) is never or deny "
 		 "gives ordinary pages, and all works. on takes pages of 2 MiB that the administrator has reserved (vm.nr_hugepages, "

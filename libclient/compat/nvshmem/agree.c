@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Agreements of PEs: whether one of them has failed. The words lie in the host's heap: those that this PE gives, the result, and behind them
+ * places of this PE and of all.
+ */
+#include <errno.h>
+
+#include "libclient/compat/nvshmem/nvs.h"
+
+int nvs_agreement_make(void)
+{
+	size_t places = ((size_t)shmd_n_pes(nvs.world) + 1) * NVS_PLACE_BYTES;
+
+	return shmd_calloc(nvs.world, 1, 2 * NVS_AGREEMENT_WORDS * 8 + places, 0, (void **)&nvs.agreement);
+}
+
+int nvs_agree_in(struct shmd_team *team, int error)
+{
+	uint64_t *mine = nvs.agreement, *all = nvs.agreement + NVS_AGREEMENT_WORDS;
+	int r;
+
+	*mine = error < 0;
+	r = shmd_reduce(team, all, mine, 1, SHMD_TYPE_UINT64, SHMD_REDUCE_SUM);
+	if (error < 0 || r < 0)
+		return error < 0 ? error : r;
+	return *all ? shmd_error_set(-EREMOTEIO, "other PEs have failed (%llu); their errors say why", (unsigned long long)*all) : 0;
+}
+
+int nvs_agree(int error)
+{
+	return nvs_agree_in(shmd_team_world(nvs.world), error);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The state of the library, failures, and names that programs call but that are not there. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "libclient/compat/nvshmem/nvs.h"
+
+struct nvs nvs = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static int result_of(int error)
+{
+	switch (error) {
+	case -EINVAL:
+		return NVS_INVALID_VALUE;
+	case -ENOMEM:
+	case -ENOSPC:
+		return NVS_OUT_OF_MEMORY;
+	case -EOPNOTSUPP:
+	case -EPROTONOSUPPORT:
+		return NVS_NOT_SUPPORTED;
+	case -ENODEV:
+		return NVS_GPU_NOT_SELECTED;
+	default:
+		return NVS_INTERNAL;
+	}
+}
+
+int nvs_fail(const char *name, int error)
+{
+	if (nvs.world)
+		fprintf(stderr, "shmemd: %s: PE %d: %s\n", name, shmd_my_pe(nvs.world), shmd_error_text());
+	else
+		fprintf(stderr, "shmemd: %s: %s\n", name, shmd_error_text());
+	return result_of(error);
+}
+
+int nvs_result(const char *name, int error)
+{
+	return error < 0 ? nvs_fail(name, error) : NVS_SUCCESS;
+}
+
+int nvs_missing(const char *name, int *is_known)
+{
+	if (!__atomic_exchange_n(is_known, 1, __ATOMIC_RELAXED))
+		fprintf(stderr, "shmemd: %s is not implemented in this library for NVSHMEM programs; the call does nothing\n", name);
+	return NVS_NOT_SUPPORTED;
+}

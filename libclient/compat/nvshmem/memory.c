@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The symmetric heap, in GPU memory.
+ *
+ * A free marks the memory and waits for nobody: programs free in the order of their garbage collection, which differs among PEs. Memory that all
+ * PEs have freed serves a later allocation. After finalize a free does nothing, since all memory has gone with the job.
+ */
+#include <errno.h>
+
+#include "libclient/compat/nvshmem/nvs.h"
+
+#define ALIGNMENT 512u
+
+static void *allocate(const char *name, size_t alignment, size_t bytes)
+{
+	void *memory = NULL;
+	int r = nvs_ready();
+
+	if (!bytes && !r)
+		return NULL;
+	pthread_mutex_lock(&nvs.lock);
+	if (!r)
+		r = shmd_align(nvs.world, alignment < ALIGNMENT ? ALIGNMENT : alignment, bytes, SHMD_HINT_GPU, &memory);
+	pthread_mutex_unlock(&nvs.lock);
+	if (r < 0)
+		(void)nvs_fail(name, r);
+	return r ? NULL : memory;
+}
+
+NVS_API void *nvshmem_malloc(size_t bytes);
+void *nvshmem_malloc(size_t bytes)
+{
+	return allocate("nvshmem_malloc", ALIGNMENT, bytes);
+}
+
+NVS_API void *nvshmem_align(size_t alignment, size_t bytes);
+void *nvshmem_align(size_t alignment, size_t bytes)
+{
+	if (!alignment || (alignment & (alignment - 1)))
+		return NULL;
+	return allocate("nvshmem_align", alignment, bytes);
+}
+
+/* No PE puts into memory that another one has not zeroed yet. */
+NVS_API void *nvshmem_calloc(size_t n, size_t bytes);
+void *nvshmem_calloc(size_t n, size_t bytes)
+{
+	void *memory;
+	size_t all;
+	int r;
+
+	if (__builtin_mul_overflow(n, bytes, &all)) {
+		(void)nvs_fail("nvshmem_calloc", shmd_error_set(-ENOMEM, "%zu times %zu bytes are more than any memory", n, bytes));
+		return NULL;
+	}
+	memory = allocate("nvshmem_calloc", ALIGNMENT, all);
+	if (!memory)
+		return NULL;
+	r = device_zero(nvs.device, (uint64_t)(uintptr_t)memory, all);
+	if (!r)
+		r = shmd_barrier_all(nvs.world);
+	if (r < 0)
+		(void)nvs_fail("nvshmem_calloc", r);
+	return memory;
+}
+
+NVS_API void nvshmem_free(void *memory);
+void nvshmem_free(void *memory)
+{
+	pthread_mutex_lock(&nvs.lock);
+	if (nvs.status == NVS_STATUS_INITIALIZED)
+		(void)nvs_result("nvshmem_free", shmd_free(nvs.world, memory));
+	pthread_mutex_unlock(&nvs.lock);
+}
+
+/* NULL also for what is not symmetric: programs ask. */
+NVS_API void *nvshmem_ptr(const void *memory, int pe);
+void *nvshmem_ptr(const void *memory, int pe)
+{
+	return nvs_ready() ? NULL : shmd_ptr(nvs.world, memory, pe);
+}
+
+/* There is no multicast. */
+NVS_API void *nvshmemx_mc_ptr(int32_t team, const void *memory);
+void *nvshmemx_mc_ptr(int32_t team, const void *memory)
+{
+	(void)team;
+	(void)memory;
+	return NULL;
+}
+
+/* Any memory of the host or of a GPU may be the local side of an operation, so there is nothing to register. */
+NVS_API int nvshmemx_buffer_register(void *memory, size_t bytes);
+int nvshmemx_buffer_register(void *memory, size_t bytes)
+{
+	(void)memory;
+	(void)bytes;
+	return nvs_result("nvshmemx_buffer_register", nvs_ready());
+}
+
+NVS_API int nvshmemx_buffer_unregister(void *memory);
+int nvshmemx_buffer_unregister(void *memory)
+{
+	(void)memory;
+	return nvs_result("nvshmemx_buffer_unregister", nvs_ready());
+}
+
+NVS_API void nvshmemx_buffer_unregister_all(void);
+void nvshmemx_buffer_unregister_all(void)
+{
+	(void)nvs_result("nvshmemx_buffer_unregister_all", nvs_ready());
+}

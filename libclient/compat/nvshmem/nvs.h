@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host library of NVSHMEM programs on the runtime: what its files share.
+ *
+ * A process has one job, which is a world of the runtime with a GPU heap; all of its PEs are on one node and map each other's memory.
+ *
+ *	life.c		init, the steps to a job, finalize		clients.c	device libraries that get the state
+ *	ready.c		settings, the heap when it is needed		agree.c		agreements of PEs
+ *	sets.c		scratch and teams of a class in GPU memory	teams.c		teams of the program
+ *	memory.c	the heap					rma.c		puts and gets of the host, and on streams
+ *	sync.c		barriers of the host, and on streams		coll.c		collectives on streams
+ *	query.c		versions, names, data objects			log.c		failures, names that are missing
+ *
+ * Threads	init, finalize, teams and allocations: one at a time, as NVSHMEM has it; nvs.lock makes it so. All others any number
+ */
+#ifndef SHMD_NVSHMEM_NVS_H
+#define SHMD_NVSHMEM_NVS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <shmd-info.h>
+#include <shmd.h>
+
+#include "libclient/compat/nvshmem/images.h"
+#include "libclient/runtime/gpu/device.h"
+
+#define NVS_API __attribute__((visibility("default")))
+
+/* Results of the interface's functions. */
+enum nvs_result {
+	NVS_SUCCESS = 0,
+	NVS_INVALID_VALUE = 1,
+	NVS_OUT_OF_MEMORY = 2,
+	NVS_NOT_SUPPORTED = 3,
+	NVS_GPU_NOT_SELECTED = 5,
+	NVS_INTERNAL = 7,
+};
+
+/* nvshmemx_init_status() */
+enum nvs_status {
+	NVS_STATUS_NONE = 0,
+	NVS_STATUS_BOOTSTRAPPED = 1, /* has a rank; no GPU was selected yet */
+	NVS_STATUS_INITIALIZED = 2,
+};
+
+enum nvs_signal_op {
+	NVS_SIGNAL_SET = 9,
+	NVS_SIGNAL_ADD = 10,
+};
+
+enum nvs_cmp {
+	NVS_CMP_EQ = 0,
+	NVS_CMP_NE = 1,
+	NVS_CMP_GT = 2,
+	NVS_CMP_LE = 3,
+	NVS_CMP_LT = 4,
+	NVS_CMP_GE = 5,
+};
+
+/* Scratch and teams of a class (sets.c), in GPU memory. */
+struct nvs_set {
+	bool is_there;
+	enum nvs_class class;
+	void *psync, *counters; /* symmetric */
+	uint64_t pool; /* uint64_t[NVS_POOL_TEAMS] */
+	uint64_t teams[NVS_POOL_TEAMS]; /* 0: this PE is not in it */
+};
+
+struct nvs_host_team {
+	struct shmd_team *team; /* NULL: there is none with this index, or this PE is not in it */
+	int32_t *pes; /* PEs of the world */
+	uint64_t n_stream_syncs;
+};
+
+/* A device library, or a module or library of kernels, that has the state. */
+struct nvs_client {
+	uint64_t state, transport; /* addresses of its symbols */
+	struct nvs_version version;
+	uint32_t bytes; /* of its state */
+	int (*find)(void **state, void **transport); /* not called yet; NULL */
+	struct nvs_client *next;
+};
+
+struct nvs {
+	pthread_mutex_t lock;
+	struct shmd_world *world; /* NULL: status is NONE */
+	enum nvs_status status; /* atomic */
+	int n_refs; /* of init calls */
+	int (*start)(void); /* of life.c, which goes on from BOOTSTRAPPED; with the lock */
+	struct device *device; /* that of the world's GPU heap */
+	struct nvs_facts facts;
+	uint64_t n_copies, n_copies_done; /* atomic; by the library's stream: begun, and those that a quiet has waited for */
+	uint64_t tables; /* what facts.peers_p2p and the others point into */
+	struct nvs_set sets[NVS_CLASSES];
+	int max_teams;
+	struct nvs_host_team teams[NVS_POOL_TEAMS];
+	uint64_t *agreement; /* in the host's heap: words by which PEs agree (agree.c) */
+	uint64_t *stream_words; /* symmetric GPU memory: uint64_t[max_teams][npes], by the PE that syncs (sync.c) */
+	struct nvs_client *clients;
+};
+extern struct nvs nvs;
+
+/* ---- log.c */
+
+/* Writes "NAME: PE n: sentence" of shmd_error_text(); returns what the interface has for this errno. */
+int nvs_fail(const char *name, int error) __attribute__((cold));
+/* The same for functions that return nothing else: 0 for 0. */
+int nvs_result(const char *name, int error);
+/* A name that is not implemented: writes it once. Returns NVS_NOT_SUPPORTED. */
+int nvs_missing(const char *name, int *is_known) __attribute__((cold));
+
+/* ---- ready.c */
+
+/* The job has its heap, or gets it: collective then. 0; -ENOTCONN with a sentence: there was no init. Takes no lock and needs none. */
+int nvs_ready(void);
+bool nvs_newer_is_allowed(void);
+int nvs_max_teams(void);
+/* The GPU as the user names it, else "current": the context of the thread that starts the job. */
+void nvs_choose_gpu(char ret_which[SHMD_INFO_TEXT_BYTES]);
+
+/* ---- sets.c */
+
+int nvs_sets_make(void);
+void nvs_sets_drop(void);
+/* The team's structure in all sets, and fresh scratch. Its members have a sync of their own afterwards, before any of them uses it. */
+int nvs_sets_add_team(const struct nvs_members *members);
+void nvs_sets_drop_team(int index);
+
+/* ---- clients.c */
+
+/* find NULL: state is known. Owns nothing of the caller. */
+int nvs_client_add(struct nvs_client client);
+/* Clients whose symbols were not asked for yet get the state. */
+int nvs_clients_show(void);
+void nvs_client_remove(uint64_t state);
+void nvs_clients_drop(void);
+
+/* ---- agree.c */
+
+#define NVS_AGREEMENT_WORDS (NVS_POOL_TEAMS / 64)
+#define NVS_PLACE_BYTES 16u
+/* Collective; the heap is there. */
+int nvs_agreement_make(void);
+/* Collective: the error of this PE, or a sentence about another one that has failed. All PEs have called when it returns 0. */
+int nvs_agree(int error);
+/* The same of the members of a team. */
+int nvs_agree_in(struct shmd_team *team, int error);
+
+/* ---- teams.c */
+
+int nvs_teams_make(void);
+void nvs_teams_drop(void);
+/* NULL with a sentence: no team of this PE. */
+struct nvs_host_team *nvs_team_at(int32_t team);
+
+/* ---- rma.c: `bytes`, to or from the copy of `pe`, in the order of the stream. */
+
+int nvs_copy_on(cuda_stream stream, void *dest, const void *source, size_t bytes);
+/* The address of pe's copy; NULL with a sentence. */
+void *nvs_at(const void *symmetric, int pe);
+/* All copies of the host are complete. */
+int nvs_quiet(void);
+
+/* ---- sync.c */
+
+/* The members of a team meet on their streams. */
+int nvs_sync_on(struct nvs_host_team *team, cuda_stream stream);
+
+#endif

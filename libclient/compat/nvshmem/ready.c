@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Settings of a job, which the runtime reads; and the heap, when a call needs it. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libclient/compat/nvshmem/nvs.h"
+
+#define DEFAULT_TEAMS 32
+
+static bool find_setting(const char *name, struct shmd_setting_info *ret_info)
+{
+	for (unsigned int i = 0; !shmd_info_setting(i, ret_info); i++)
+		if (!strcmp(ret_info->name, name))
+			return true;
+	return false;
+}
+
+bool nvs_newer_is_allowed(void)
+{
+	struct shmd_setting_info info;
+
+	return find_setting("SHMD_NVSHMEM_NEWER", &info) && !strcmp(info.value, "on");
+}
+
+int nvs_max_teams(void)
+{
+	struct shmd_setting_info info;
+	int n = DEFAULT_TEAMS;
+
+	if (find_setting("SHMD_MAX_TEAMS", &info) && strcmp(info.source, "default") != 0)
+		n = atoi(info.value);
+	if (n <= NVS_TEAM_FIRST)
+		n = NVS_TEAM_FIRST + 1;
+	return n > (int)NVS_POOL_TEAMS ? (int)NVS_POOL_TEAMS : n;
+}
+
+void nvs_choose_gpu(char ret_which[SHMD_INFO_TEXT_BYTES])
+{
+	struct shmd_setting_info info;
+
+	if (find_setting("SHMD_GPU", &info) && info.value[0])
+		snprintf(ret_which, SHMD_INFO_TEXT_BYTES, "%s", info.value);
+	else
+		snprintf(ret_which, SHMD_INFO_TEXT_BYTES, "current");
+}
+
+int nvs_ready(void)
+{
+	int r = 0;
+
+	if (__atomic_load_n(&nvs.status, __ATOMIC_ACQUIRE) == NVS_STATUS_INITIALIZED)
+		return 0;
+	pthread_mutex_lock(&nvs.lock);
+	if (!nvs.world)
+		r = shmd_error_set(-ENOTCONN, "NVSHMEM is not initialised; call nvshmem_init() first");
+	else if (nvs.status == NVS_STATUS_BOOTSTRAPPED)
+		r = nvs.start();
+	pthread_mutex_unlock(&nvs.lock);
+	return r;
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See rma.h. Copies of the host go by the library's stream, which waits for no kernel; so a quiet waits for them alone. */
+#include <errno.h>
+
+#include "libclient/compat/nvshmem/rma.h"
+
+void *nvs_at(const void *symmetric, int pe)
+{
+	void *at = shmd_ptr(nvs.world, symmetric, pe);
+
+	if (!at)
+		(void)shmd_error_set(-EINVAL, "%p of PE %d is no symmetric memory, or there is no such PE", symmetric, pe);
+	return at;
+}
+
+static cuda_address address(const void *memory)
+{
+	return (cuda_address)(uintptr_t)memory;
+}
+
+static int lacks(const char *what)
+{
+	return shmd_error_set(-EOPNOTSUPP, "this CUDA driver lacks %s", what);
+}
+
+int nvs_copy_on(cuda_stream stream, void *dest, const void *source, size_t bytes)
+{
+	const struct cuda_api *cuda = nvs.device->cuda;
+	cuda_result result;
+
+	if (!bytes || dest == source)
+		return 0;
+	if (!cuda->copy_any)
+		return lacks("cuMemcpyAsync");
+	result = cuda->copy_any(address(dest), address(source), bytes, stream);
+	return result == CUDA_OK ? 0 : cuda_fail(cuda, result, "copy");
+}
+
+/* ---- by the host */
+
+static int copy(void *dest, const void *source, size_t bytes)
+{
+	int r = device_enter(nvs.device), r2;
+
+	if (r < 0)
+		return r;
+	r = nvs_copy_on(nvs.device->stream, dest, source, bytes);
+	__atomic_fetch_add(&nvs.n_copies, 1, __ATOMIC_SEQ_CST);
+	r2 = device_leave(nvs.device, CUDA_OK, "copy");
+	return r ? r : r2;
+}
+
+/* Without copies since the last time it makes no call of CUDA. */
+int nvs_quiet(void)
+{
+	uint64_t n = __atomic_load_n(&nvs.n_copies, __ATOMIC_SEQ_CST);
+	int r;
+
+	if (n == __atomic_load_n(&nvs.n_copies_done, __ATOMIC_SEQ_CST))
+		return 0;
+	r = device_enter(nvs.device);
+	if (!r)
+		r = device_leave(nvs.device, nvs.device->cuda->stream_sync(nvs.device->stream), "wait for copies");
+	if (!r)
+		__atomic_store_n(&nvs.n_copies_done, n, __ATOMIC_SEQ_CST);
+	return r;
+}
+
+static int copy_and_wait(void *dest, const void *source, size_t bytes, bool is_now)
+{
+	int r = dest && source ? copy(dest, source, bytes) : -EINVAL;
+
+	return r || !is_now ? r : nvs_quiet();
+}
+
+void nvs_put(const char *name, void *dest, const void *source, size_t bytes, int pe, bool is_now)
+{
+	int r = nvs_ready();
+
+	(void)nvs_result(name, r ? r : copy_and_wait(nvs_at(dest, pe), source, bytes, is_now));
+}
+
+void nvs_get(const char *name, void *dest, const void *source, size_t bytes, int pe, bool is_now)
+{
+	int r = nvs_ready();
+
+	(void)nvs_result(name, r ? r : copy_and_wait(dest, nvs_at(source, pe), bytes, is_now));
+}
+
+static int copy_strided(char *dest, const char *source, struct nvs_strides strides)
+{
+	int r = dest && source ? 0 : -EINVAL;
+
+	for (size_t i = 0; !r && i < strides.n; i++) {
+		r = copy(dest, source, strides.bytes);
+		dest += strides.dest * (ptrdiff_t)strides.bytes;
+		source += strides.source * (ptrdiff_t)strides.bytes;
+	}
+	return r ? r : nvs_quiet();
+}
+
+void nvs_put_strided(const char *name, void *dest, const void *source, struct nvs_strides strides, int pe)
+{
+	int r = nvs_ready();
+
+	(void)nvs_result(name, r ? r : copy_strided(nvs_at(dest, pe), source, strides));
+}
+
+void nvs_get_strided(const char *name, void *dest, const void *source, struct nvs_strides strides, int pe)
+{
+	int r = nvs_ready();
+
+	(void)nvs_result(name, r ? r : copy_strided(dest, nvs_at(source, pe), strides));
+}
+
+NVS_API void nvshmem_quiet(void);
+void nvshmem_quiet(void)
+{
+	int r = nvs_ready();
+
+	(void)nvs_result("nvshmem_quiet", r ? r : nvs_quiet());
+}
+
+/* Copies of the host are made in the order of the calls. */
+NVS_API void nvshmem_fence(void);
+void nvshmem_fence(void)
+{
+	(void)nvs_result("nvshmem_fence", nvs_ready());
+}
+
+NVS_API uint64_t nvshmem_signal_fetch(uint64_t *word);
+uint64_t nvshmem_signal_fetch(uint64_t *word)
+{
+	uint64_t value = 0;
+	int r = nvs_ready();
+
+	(void)nvs_result("nvshmem_signal_fetch", r ? r : device_read(nvs.device, &value, address(word), sizeof(value)));
+	return value;
+}
+
+/* ---- on streams; in the caller's context, whose streams these are */
+
+void nvs_put_on(const char *name, void *dest, const void *source, size_t bytes, int pe, cuda_stream stream)
+{
+	void *at = nvs_ready() ? NULL : nvs_at(dest, pe);
+
+	(void)nvs_result(name, at ? nvs_copy_on(stream, at, source, bytes) : -EINVAL);
+}
+
+void nvs_get_on(const char *name, void *dest, const void *source, size_t bytes, int pe, cuda_stream stream)
+{
+	void *at = nvs_ready() ? NULL : nvs_at(source, pe);
+
+	(void)nvs_result(name, at ? nvs_copy_on(stream, dest, at, bytes) : -EINVAL);
+}
+
+static int copy_strided_on(char *dest, const char *source, struct nvs_strides strides, cuda_stream stream)
+{
+	int r = dest && source ? 0 : -EINVAL;
+
+	for (size_t i = 0; !r && i < strides.n; i++) {
+		r = nvs_copy_on(stream, dest, source, strides.bytes);
+		dest += strides.dest * (ptrdiff_t)strides.bytes;
+		source += strides.source * (ptrdiff_t)strides.bytes;
+	}
+	return r;
+}
+
+void nvs_put_strided_on(const char *name, void *dest, const void *source, struct nvs_strides strides, int pe, cuda_stream stream)
+{
+	int r = nvs_ready();
+
+	(void)nvs_result(name, r ? r : copy_strided_on(nvs_at(dest, pe), source, strides, stream));
+}
+
+void nvs_get_strided_on(const char *name, void *dest, const void *source, struct nvs_strides strides, int pe, cuda_stream stream)
+{
+	int r = nvs_ready();
+
+	(void)nvs_result(name, r ? r : copy_strided_on(dest, nvs_at(source, pe), strides, stream));
+}
+
+/* The write of the word comes after what is before it in the stream, for all who look. */
+static int signal_on(struct nvs_signal signal, int pe, cuda_stream stream)
+{
+	const struct cuda_api *cuda = nvs.device->cuda;
+	void *at = nvs_at(signal.word, pe);
+	cuda_result result;
+
+	if (!at)
+		return -EINVAL;
+	if (signal.op != NVS_SIGNAL_SET)
+		return shmd_error_set(-EOPNOTSUPP, "on a stream there is only the signal operation SET (%d), not %d", NVS_SIGNAL_SET, signal.op);
+	if (!cuda->stream_write8)
+		return lacks("cuStreamWriteValue64");
+	result = cuda->stream_write8(stream, address(at), signal.value, 0);
+	return result == CUDA_OK ? 0 : cuda_fail(cuda, result, "write a signal");
+}
+
+void nvs_put_signal_on(const char *name, void *dest, const void *source, size_t bytes, struct nvs_signal signal, int pe, cuda_stream stream)
+{
+	void *at = nvs_ready() ? NULL : nvs_at(dest, pe);
+	int r = at ? nvs_copy_on(stream, at, source, bytes) : -EINVAL;
+
+	(void)nvs_result(name, r ? r : signal_on(signal, pe, stream));
+}
+
+NVS_API void nvshmemx_signal_op_on_stream(uint64_t *word, uint64_t value, int op, int pe, cuda_stream stream);
+void nvshmemx_signal_op_on_stream(uint64_t *word, uint64_t value, int op, int pe, cuda_stream stream)
+{
+	int r = nvs_ready();
+
+	(void)nvs_result("nvshmemx_signal_op_on_stream", r ? r : signal_on((struct nvs_signal){word, value, op}, pe, stream));
+}
+
+/* The driver compares numbers as if they were on a circle, which is the same for signals that grow from 0. */
+static int wait_on(const uint64_t *word, int cmp, uint64_t value, cuda_stream stream)
+{
+	const struct cuda_api *cuda = nvs.device->cuda;
+	cuda_result result;
+
+	if (!cuda->stream_wait8)
+		return lacks("cuStreamWaitValue64");
+	if (cmp != NVS_CMP_EQ && cmp != NVS_CMP_GE && cmp != NVS_CMP_GT)
+		return shmd_error_set(-EOPNOTSUPP, "on a stream there are the comparisons EQ, GE and GT, not %d", cmp);
+	result = cuda->stream_wait8(stream, address(word), value + (cmp == NVS_CMP_GT), cmp == NVS_CMP_EQ ? CUDA_WAIT_EQUAL : CUDA_WAIT_AT_LEAST);
+	return result == CUDA_OK ? 0 : cuda_fail(cuda, result, "wait for a signal");
+}
+
+NVS_API void nvshmemx_signal_wait_until_on_stream(uint64_t *word, int cmp, uint64_t value, cuda_stream stream);
+void nvshmemx_signal_wait_until_on_stream(uint64_t *word, int cmp, uint64_t value, cuda_stream stream)
+{
+	int r = nvs_ready();
+
+	(void)nvs_result("nvshmemx_signal_wait_until_on_stream", r ? r : wait_on(word, cmp, value, stream));
+}
+
+/* A stream completes what it has begun before it goes on. */
+NVS_API void nvshmemx_quiet_on_stream(cuda_stream stream);
+void nvshmemx_quiet_on_stream(cuda_stream stream)
+{
+	(void)stream;
+	(void)nvs_result("nvshmemx_quiet_on_stream", nvs_ready());
+}

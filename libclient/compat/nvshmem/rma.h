@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Puts and gets by the copy engine, for functions of any type (table.txt names them, generate.py makes them). `name` is the function's.
+ *
+ * Either dest or source is symmetric; the other may be any memory of the host or of a GPU. A failure is written to stderr, since most of
+ * these functions return nothing.
+ */
+#ifndef SHMD_NVSHMEM_RMA_H
+#define SHMD_NVSHMEM_RMA_H
+
+#include "libclient/compat/nvshmem/nvs.h"
+
+/* A value in the registers of an integer; 16-bit floating-point types of CUDA travel so, too. */
+typedef uint16_t nvs_half;
+
+/* By the host: complete when it returns, or by the next quiet. */
+void nvs_put(const char *name, void *dest, const void *source, size_t bytes, int pe, bool is_now);
+void nvs_get(const char *name, void *dest, const void *source, size_t bytes, int pe, bool is_now);
+struct nvs_strides {
+	size_t n, bytes; /* elements, and of one */
+	ptrdiff_t dest, source; /* in elements */
+};
+void nvs_put_strided(const char *name, void *dest, const void *source, struct nvs_strides strides, int pe);
+void nvs_get_strided(const char *name, void *dest, const void *source, struct nvs_strides strides, int pe);
+
+/* In the order of a stream of the program. */
+void nvs_put_on(const char *name, void *dest, const void *source, size_t bytes, int pe, cuda_stream stream);
+void nvs_get_on(const char *name, void *dest, const void *source, size_t bytes, int pe, cuda_stream stream);
+void nvs_put_strided_on(const char *name, void *dest, const void *source, struct nvs_strides strides, int pe, cuda_stream stream);
+void nvs_get_strided_on(const char *name, void *dest, const void *source, struct nvs_strides strides, int pe, cuda_stream stream);
+struct nvs_signal {
+	uint64_t *word, value;
+	int op; /* enum nvs_signal_op; only SET */
+};
+void nvs_put_signal_on(const char *name, void *dest, const void *source, size_t bytes, struct nvs_signal signal, int pe, cuda_stream stream);
+
+/* Collectives: `bytes` of each member. is_on_stream false: complete when it returns. They return enum nvs_result. */
+struct nvs_where {
+	bool is_on_stream;
+	cuda_stream stream;
+};
+int nvs_broadcast(const char *name, int32_t team, void *dest, const void *source, size_t bytes, int root, struct nvs_where where);
+int nvs_alltoall(const char *name, int32_t team, void *dest, const void *source, size_t bytes, struct nvs_where where);
+int nvs_fcollect(const char *name, int32_t team, void *dest, const void *source, size_t bytes, struct nvs_where where);
+
+#endif

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# nvshmem-first.sh WHEEL BUNDLE [PES]: build nvshmem-first.cu with NVIDIA's headers and device library, and run it on shmemd.
+#
+# WHEEL: the folder nvidia/nvshmem of an installed wheel (nvidia-nvshmem-cu13), with include and lib, or the program, if it is built already.
+# BUNDLE: what tools/gpu-bundle made. PES: how many processes (default: 2). Needs nvcc and a GPU. Nothing of NVIDIA's stays: the program is
+# built in a temporary folder.
+# Exit status: that of the job.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+[ $# -ge 2 ] || { sed -n '3,8s/^# //p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+wheel=$1 bundle=$(cd "$2" && pwd) n_pes=${3:-2}
+nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+scratch=$(mktemp -d)
+daemon=
+cleanup() {
+    [ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true
+    rm -rf "$scratch"
+}
+trap cleanup EXIT
+
+program=$scratch/nvshmem-first
+if [ -d "$wheel" ]; then
+    "$nvcc" -std=c++17 -rdc=true -arch=sm_90 -I"$wheel/include" "$here/nvshmem-first.cu" -o "$program" \
+        -L"$wheel/lib" -lnvshmem_device -Xlinker -l:libnvshmem_host.so.3 -lcuda
+else
+    program=$wheel
+fi
+
+export LD_LIBRARY_PATH=$bundle/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} SHMEMD_SOCKET=$scratch/socket
+"$bundle/bin/shmemd" --config /dev/null --socket "$SHMEMD_SOCKET" >"$scratch/log" 2>&1 &
+daemon=$!
+for ((i = 0; i < 200; i++)); do
+    "$bundle/bin/shmemctl" status >/dev/null 2>&1 && break
+    sleep 0.05
+done
+status=0
+"$bundle/bin/shmemctl" run --nvshmem -n "$n_pes" --timeout 120 -- "$program" || status=$?
+[ "$status" = 0 ] || { echo "--- shmemd's log:"; tail -n 30 "$scratch/log"; } >&2
+exit "$status"

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program of NVSHMEM without a GPU: it has the functions of the host library that the process has loaded, and a device library of its own, whose
+ * symbols lie in memory of the fake CUDA as those of NVIDIA's lie in a GPU's.
+ */
+#ifndef SHMEMD_TESTS_DEVICE_LIBRARY_H
+#define SHMEMD_TESTS_DEVICE_LIBRARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "libclient/compat/nvshmem/images.h"
+
+#define CHECK(condition)                                                                              \
+	do {                                                                                          \
+		if (!(condition)) {                                                                   \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);       \
+			exit(1);                                                                      \
+		}                                                                                     \
+	} while (0)
+
+typedef void *stream_t;
+
+/* Member, and parameters as the interface has them. */
+#define HOST_FUNCTIONS(X)                                                                                                          \
+	X(int, nvshmemid_hostlib_init_attr, (int, int *, unsigned int, struct nvs_init_attr *, struct nvs_version, int (*)(void **, void **))) \
+	X(void, nvshmemid_hostlib_finalize, (void *, void *))                                                                      \
+	X(int, nvshmemid_init_status, (void))                                                                                      \
+	X(int, nvshmemx_hostlib_init_attr, (unsigned int, struct nvs_init_attr *))                                                 \
+	X(void, nvshmemx_hostlib_finalize, (void))                                                                                 \
+	X(int, nvshmemx_init_status, (void))                                                                                       \
+	X(int, nvshmemx_get_uniqueid, (struct nvs_uid *))                                                                          \
+	X(int, nvshmemx_set_attr_uniqueid_args, (int, int, struct nvs_uid *, struct nvs_init_attr *))                              \
+	X(int, nvshmemx_cumodule_init, (const void *))                                                                             \
+	X(int, nvshmemx_cumodule_finalize, (const void *))                                                                         \
+	X(int, nvshmemx_culibrary_init, (const void *))                                                                            \
+	X(int, nvshmem_my_pe, (void))                                                                                              \
+	X(int, nvshmem_n_pes, (void))                                                                                              \
+	X(void, nvshmem_info_get_version, (int *, int *))                                                                          \
+	X(void, nvshmemx_vendor_get_version_info, (int *, int *, int *))                                                           \
+	X(void *, nvshmem_malloc, (size_t))                                                                                        \
+	X(void *, nvshmem_calloc, (size_t, size_t))                                                                                \
+	X(void *, nvshmem_align, (size_t, size_t))                                                                                 \
+	X(void, nvshmem_free, (void *))                                                                                            \
+	X(void *, nvshmem_ptr, (const void *, int))                                                                                \
+	X(void *, nvshmemx_mc_ptr, (int32_t, const void *))                                                                        \
+	X(void, nvshmem_barrier_all, (void))                                                                                       \
+	X(void, nvshmem_sync_all, (void))                                                                                          \
+	X(int, nvshmem_barrier, (int32_t))                                                                                         \
+	X(void, nvshmem_quiet, (void))                                                                                             \
+	X(uint64_t, nvshmem_signal_fetch, (uint64_t *))                                                                            \
+	X(int, nvshmem_team_my_pe, (int32_t))                                                                                      \
+	X(int, nvshmem_team_n_pes, (int32_t))                                                                                      \
+	X(int, nvshmem_team_translate_pe, (int32_t, int, int32_t))                                                                 \
+	X(int, nvshmem_team_split_strided, (int32_t, int, int, int, const struct nvs_team_config *, long, int32_t *))              \
+	X(int, nvshmem_team_split_2d, (int32_t, int, const struct nvs_team_config *, long, int32_t *, const struct nvs_team_config *, long, int32_t *)) \
+	X(void, nvshmem_team_destroy, (int32_t))                                                                                   \
+	X(void, nvshmem_putmem, (void *, const void *, size_t, int))                                                               \
+	X(void, nvshmem_getmem, (void *, const void *, size_t, int))                                                               \
+	X(void, nvshmem_int_put_nbi, (int *, const int *, size_t, int))                                                            \
+	X(void, nvshmem_double_p, (double *, double, int))                                                                         \
+	X(double, nvshmem_double_g, (const double *, int))                                                                         \
+	X(void, nvshmem_short_iput, (short *, const short *, ptrdiff_t, ptrdiff_t, size_t, int))                                   \
+	X(void, nvshmem_iget32, (void *, const void *, ptrdiff_t, ptrdiff_t, size_t, int))                                         \
+	X(int, nvshmem_float_broadcast, (int32_t, float *, const float *, size_t, int))                                            \
+	X(int, nvshmem_uint64_fcollect, (int32_t, uint64_t *, const uint64_t *, size_t))                                           \
+	X(void, nvshmemx_int_iput_on_stream, (int *, const int *, ptrdiff_t, ptrdiff_t, size_t, int, stream_t))                     \
+	X(void, nvshmemx_iget16_on_stream, (void *, const void *, ptrdiff_t, ptrdiff_t, size_t, int, stream_t))                     \
+	X(void, nvshmemx_putmem_on_stream, (void *, const void *, size_t, int, stream_t))                                          \
+	X(void, nvshmemx_getmem_on_stream, (void *, const void *, size_t, int, stream_t))                                          \
+	X(void, nvshmemx_putmem_signal_on_stream, (void *, const void *, size_t, uint64_t *, uint64_t, int, int, stream_t))        \
+	X(void, nvshmemx_signal_wait_until_on_stream, (uint64_t *, int, uint64_t, stream_t))                                       \
+	X(int, nvshmemx_broadcastmem_on_stream, (int32_t, void *, const void *, size_t, int, stream_t))                            \
+	X(int, nvshmemx_alltoallmem_on_stream, (int32_t, void *, const void *, size_t, stream_t))                                  \
+	X(void, nvshmemx_barrier_all_on_stream, (stream_t))                                                                        \
+	X(int, nvshmemx_team_sync_on_stream, (int32_t, stream_t))                                                                  \
+	X(int, nvshmem_int_sum_reduce, (int32_t, int *, const int *, size_t))                                                      \
+	X(void, nvshmem_int_atomic_add, (int *, int, int))                                                                         \
+	X(int, nvshmem_int_atomic_fetch_add, (int *, int, int))
+
+struct host {
+#define HOST_MEMBER(type, name, parameters) type(*name) parameters;
+	HOST_FUNCTIONS(HOST_MEMBER)
+#undef HOST_MEMBER
+	int *transport; /* nvshmem_selected_device_transport */
+};
+extern struct host host;
+
+/* By the name and the version that programs ask for. */
+void host_load(void);
+
+/* The symbols of the device library, with bytes behind them that belong to something else. */
+struct device_library {
+	struct nvs_version version;
+	unsigned char *state, *transport;
+	int n_asked;
+};
+extern struct device_library device_library;
+
+void device_library_make(int minor);
+/* nvshmem_init() and nvshmem_finalize() as the headers have them: what the device library makes of them. */
+int device_library_init(unsigned int flags, struct nvs_init_attr *attr);
+void device_library_finalize(void);
+/* The state as the device library has it; checks that nothing was written behind it. */
+struct nvs_state device_library_state(void);
+
+#endif

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of NVSHMEM on a CUDA without a GPU, under shmemctl run --nvshmem: test-nvshmem.py SHMEMCTL PROGRAM WAY."""
+import os
+import subprocess
+import sys
+
+PATIENCE_SEC = 150
+# Scratch of every team is memory, and here of the host.
+FEW_TEAMS = {'SHMD_MAX_TEAMS': '10'}
+MISSING = ['nvshmem_int_sum_reduce', 'nvshmem_int_atomic_add', 'nvshmem_int_atomic_fetch_add']
+
+
+def run(shmemctl, n_pes, command, environment):
+    return subprocess.run([shmemctl, 'run', '--nvshmem', '-n', str(n_pes), *command], capture_output=True, text=True, timeout=PATIENCE_SEC, check=False,
+                          env=os.environ | FEW_TEAMS | environment)
+
+
+def expect(done, what, status=0, words=()):
+    if done.returncode != status or any(word not in done.stderr for word in words):
+        sys.exit(f'{what}: status {done.returncode}, printed {done.stdout!r} and {done.stderr!r}')
+
+
+def main():
+    shmemctl, program, way = sys.argv[1:]
+    if os.environ.get('MESON_EXE_WRAPPER'):
+        print('the launcher starts programs of this machine alone')
+        sys.exit(77)
+
+    def start(n_pes, minor, name, **environment):
+        return run(shmemctl, n_pes, [program, str(minor), name], environment)
+
+    if way == 'refused':
+        expect(start(1, 9, 'refused'), 'a minor that is newer', words=['NVSHMEM 3.9.5', 'SHMD_NVSHMEM_NEWER=on'])
+        expect(start(1, 9, 'all', SHMD_NVSHMEM_NEWER='on'), 'a minor that is newer, and allowed', status=1, words=['host.nvshmemx_cumodule_init(kernels) == 3'])
+    elif way in ('late', 'cycles', 'fails'):
+        expect(start(2, 4, way), way)
+    else:
+        minor, *numbers = map(int, way.split(','))
+        for n_pes in numbers:
+            done = start(n_pes, minor, 'all')
+            expect(done, f'3.{minor}, {n_pes} PEs')
+            # After finalize it is nothing.
+            if 'nvshmem_free' in done.stderr:
+                sys.exit(f'a free says something: {done.stderr!r}')
+            for name in MISSING:
+                if done.stderr.count(f'shmemd: {name} is not implemented') != n_pes:
+                    sys.exit(f'{name}: not once for each PE: {done.stderr!r}')
+
+
+main()
