@@ -287,8 +287,11 @@ int rma_gpu_put_signal(struct shmd_ctx *ctx, const struct shmd_put_item *put, ui
 	if (r)
 		return r;
 	r = rma_gpu_move(ctx, put->dest, put->source, put->bytes, put->pe, false);
-	/* Memory that is mapped here: complete when it returns. */
+	/* To memory that is mapped here: complete when it returns. */
 	if (r == 1 && is_signal_on_gpu)
-		r = shmd_put(ctx, put->dest, put->source, put->bytes, put->pe);
-	return r ? r : shmd_signal(ctx, signal, value, op, put->pe);
+		r = put_one(ctx, put->dest, put->source, put->bytes, put->pe, true);
+	if (r)
+		return r;
+	r = rma_gpu_signal(ctx, signal, value, op, put->pe);
+	return r <= 0 ? r : rma_result(ctx, shmd_dev_signal(&ctx->dev, shmd_dev_pe_signal_of(signal, (int)op, value), (uint32_t)put->pe), "signal", put->pe);
 }
