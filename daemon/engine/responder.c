@@ -233,14 +233,14 @@ static void early_done(struct engine_qp *qp, struct engine_packet *pkt)
 		packet_put(qp->engine, pkt);
 }
 
-/* Ends those at the front that are done. Returns how many. */
-static unsigned int end_early(struct engine_qp *qp)
+/* Ends those at the front that are done. Returns how many: a turn that takes them all begins nothing else, and the next one does. */
+static unsigned int end_early(struct engine_qp *qp, unsigned int budget)
 {
 	struct engine_packet *pkt;
 	unsigned int n = 0;
 	int status = 0;
 
-	for (; status == 0 && (pkt = early_take(&qp->resp, &status)); n++) {
+	for (; n < budget && status == 0 && (pkt = early_take(&qp->resp, &status)); n++) {
 		if (likely(status == 0))
 			early_done(qp, pkt);
 		else
@@ -253,7 +253,7 @@ static unsigned int end_early(struct engine_qp *qp)
 unsigned int responder_run(struct engine_qp *qp, unsigned int budget)
 {
 	struct responder *resp = &qp->resp;
-	unsigned int done = end_early(qp);
+	unsigned int done = end_early(qp, budget);
 
 	while (done < budget && (qp_can_receive(qp) || qp_answers_again(qp))) {
 		struct engine_packet *pkt;

@@ -530,10 +530,10 @@ static bool is_declared_in(const char *header, const char *name)
 	return is_found;
 }
 
-/* The runtime's functions: test-world-gone, test-world-rma and test-world-coll try their waits. */
+/* The runtime's functions: test-world-gone, test-world-rma, test-world-coll and test-world-stream try their waits. */
 static bool is_of_runtime(const char *name)
 {
-	return is_declared_in(SHMD_H, name) || is_declared_in(SHMD_COLL_H, name);
+	return is_declared_in(SHMD_H, name) || is_declared_in(SHMD_COLL_H, name) || is_declared_in(SHMD_STREAM_H, name);
 }
 
 static bool is_host_row(const char *name)

@@ -62,6 +62,34 @@ TEST(writes_are_early_where_memory_keeps_their_order)
 	ASSERT_EQ(most_at_once(MEM_DELAY), 1);
 }
 
+/* More than may be under way together, and than end in one turn. timeout 0: nothing is sent again. */
+TEST(many_more_writes_than_are_early_are_drained)
+{
+	struct tqp_attr attr = TQP_ATTR;
+	struct setup s;
+
+	attr.log2_sq = 9;
+	attr.timeout = 0;
+	setup_init(&s, MEM_QUEUE, SIZE, &attr);
+	s.w.delays.hold_turns = 100000;
+	for (unsigned int i = 0; i < 100; i++)
+		post_write(&s.p.a, i == 99 ? SIGNALED : 0, s.local, 8 * i, s.remote, 8 * i, 8);
+	tqp_ring(&s.p.a);
+	for (unsigned int step = 0; step < 2000; step++)
+		world_step(&s.w);
+	ASSERT_EQ(s.w.delays.n, 64);
+	/* All of them end at once, when nothing more is on its way. */
+	s.w.delays.hold_turns = 0;
+	for (unsigned int i = 0; i < s.w.delays.n; i++)
+		s.w.delays.ops[i].wait = 0;
+	while (s.w.delays.n)
+		delay_queue_run(&s.w.delays);
+	world_run(&s.w);
+	expect_ok(&s.p.a, 99);
+	ASSERT_MEMEQ(s.remote->bytes, s.local->bytes, 800);
+	setup_deinit(&s);
+}
+
 /* One that fails takes those behind it along; those in front of it have succeeded. */
 TEST(an_early_write_that_fails_is_the_one_that_is_told)
 {
