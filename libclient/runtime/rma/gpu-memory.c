@@ -86,7 +86,7 @@ int rma_gpu_move(struct shmd_ctx *ctx, void *dest, const void *source, size_t by
 {
 	const struct shmd_world *world = ctx->world;
 	const void *symmetric = is_get ? source : dest;
-	bool to_gpu, from_gpu, is_symmetric_on_gpu;
+	bool to_gpu = false, from_gpu = false, is_symmetric_on_gpu;
 	void *mapped = NULL;
 	int r = look_at_both(world, dest, source, bytes, &to_gpu, &from_gpu);
 
