@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -30,6 +31,12 @@ void last_words(const char *format, ...)
 		return;
 }
 
+/* The first unit with <iostream> constructs it; where none has run it has no table of virtual functions. */
+static bool is_constructed(void *const *stream)
+{
+	return stream && *stream;
+}
+
 /* The streams of libstdc++, if the program has it, by the names of its ABI. Without std::ios::sync_with_stdio() they have bytes of their own. */
 static void flush_cxx(void)
 {
@@ -42,7 +49,7 @@ static void flush_cxx(void)
 		void *stream = dlsym(RTLD_DEFAULT, all[i].stream);
 		void *(*call)(void *) = (void *(*)(void *))dlsym(RTLD_DEFAULT, all[i].flush);
 
-		if (stream && call)
+		if (is_constructed(stream) && call)
 			(void)call(stream);
 	}
 }

@@ -19,6 +19,7 @@
 #include "libclient/runtime/world/exchange.h"
 #include "libclient/runtime/world/heaps.h"
 #include "libclient/runtime/world/world-gpu.h"
+#include "proto/base/cleanup.h"
 #include "proto/base/overflow.h"
 
 /* ---- before a launch */
@@ -67,7 +68,7 @@ static int load(struct shmd_world *world)
 /* The copies of ctx and of team, which may be NULL. */
 static int begin(struct shmd_ctx *ctx, struct shmd_team *team, struct stream_call *call)
 {
-	__attribute__((cleanup(capture_restore))) struct capture capture = capture_relax(ctx->world->gpu->device->cuda);
+	_cleanup_(capture_restore) __attribute__((unused)) struct capture capture = capture_relax(ctx->world->gpu->device->cuda);
 	int r = load(ctx->world);
 
 	if (!r)
