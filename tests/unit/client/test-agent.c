@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory agent: what a NIC asks for happens to GPU memory, in order, and an end of any kind is announced. */
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
@@ -607,11 +608,24 @@ TEST(closing_ends_the_agent_and_says_so)
 	lab_close(&lab);
 }
 
+static unsigned int n_descriptors(void)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	unsigned int n = 0;
+
+	ASSERT(folder);
+	while (readdir(folder))
+		n++;
+	closedir(folder);
+	return n;
+}
+
 /* The agent's thread frees the client, once the driver lets it go. */
 TEST(closing_has_the_limit_of_a_request_where_a_call_of_cuda_does_not_return)
 {
 	struct shmd_request_limit former;
 	struct shmd_agent_request request;
+	unsigned int n_before = n_descriptors();
 	struct fake_cuda_counts counts;
 	struct agent_lab lab = {0};
 
@@ -634,6 +648,9 @@ TEST(closing_has_the_limit_of_a_request_where_a_call_of_cuda_does_not_return)
 	while (counts.contexts || counts.streams || counts.allocations);
 	ASSERT_EQ(state_of(&lab), SHMD_AGENT_ENDED);
 	lab_close(&lab);
+	/* The thread closes them last. */
+	while (n_descriptors() != n_before)
+		sched_yield();
 }
 
 TEST(a_forked_child_has_no_agent_and_ends_none)
