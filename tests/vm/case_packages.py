@@ -7,7 +7,7 @@ from service import LISTED, PATIENT, SETTINGS, entries, listed, main_pid, proper
 
 DEBS = '/var/cache/vm-lab'
 LOWER = '/var/tmp/lower'
-NAMES = 'shmemd libshmemclient0 libshmemclient-dev shmemctl libshmd-openshmem0 libshmd-openshmem-dev'
+NAMES = 'shmemd libshmemclient0 libshmemclient-dev shmemctl libshmd-openshmem0 libshmd-openshmem-dev shmd-nvshmem'
 
 # The same files with other numbers.
 MAKE_LOWER = f'''
