@@ -333,14 +333,20 @@ static void is_refused(void)
 	CHECK(device_library_init(0, NULL) == 3 && host.nvshmemid_init_status() == 0 && !device_library.n_asked);
 }
 
-/* One PE has no room for its tables: no PE has a job. */
+/* One PE has no room for its tables: no PE has a job. One cannot zero: no PE has the memory. */
 static void fails_on_one(void)
 {
+	bool fails = !strcmp(getenv("SHMD_RANK"), "1");
+
 	fake_cuda_set_current(0);
-	if (!strcmp(getenv("SHMD_RANK"), "1"))
+	if (fails)
 		fake_cuda_fail_after("cuMemAlloc_v2", 2, 2, 1);
 	CHECK(device_library_init(0, NULL) != 0 && host.nvshmemid_init_status() == 0);
 	begin();
+	if (fails)
+		fake_cuda_fail("cuMemsetD8Async", 1);
+	CHECK(!host.nvshmem_calloc(1, 4096));
+	CHECK(host.nvshmem_calloc(1, 4096));
 	device_library_finalize();
 }
 

@@ -18,9 +18,9 @@
 #include "libclient/runtime/stream/stream-kernels.h"
 #include "tests/lib/fake-cuda.h"
 #include "tests/lib/test.h"
-#include "tests/system/world-lab.h"
+#include "tests/system/world-gpu-lab.h"
 
-#define BYTES 50000u
+#define BYTES GPU_LAB_BYTES
 
 const unsigned char stream_image[] = "not empty";
 const size_t stream_image_bytes = sizeof(stream_image);
@@ -80,18 +80,13 @@ static void pass(void *stream)
 
 static void scene_open(struct scene *s, const struct world_lab *lab, int pe, enum paths paths)
 {
-	struct world_lab mine = *lab;
-
 	add_kernels();
-	mine.attr.gpu = "0";
-	mine.attr.gpu_heap_bytes = 4u << 20;
 	s->paths = paths;
-	mine.attr.paths = paths == QUEUES || (paths == MIXED && pe == 2) ? SHMD_ALLOW_QUEUE : 0;
-	s->world = world_lab_open_started(&mine, pe);
+	s->world = gpu_lab_open(lab, pe, "0", paths == QUEUES || (paths == MIXED && pe == 2) ? SHMD_ALLOW_QUEUE : 0);
 	s->ctx = shmd_world_ctx(s->world);
 	s->team = shmd_team_world(s->world);
 	use_gpu(s);
-	world_lab_must(shmd_calloc(s->world, 1, 5 * BYTES, SHMD_HINT_GPU, (void **)&s->memory), "calloc");
+	s->memory = gpu_lab_memory(s->world, 5 * BYTES);
 	s->words = (uint64_t *)(void *)(s->memory + 4 * BYTES);
 	s->n = (uint32_t)shmd_n_pes(s->world);
 	s->me = (uint32_t)shmd_my_pe(s->world);
@@ -107,7 +102,8 @@ static void scene_close(struct scene *s)
 	ASSERT_OK(cuda->free(s->on_gpu));
 	fake_cuda_set_current(-1);
 	world_lab_close(s->world);
-	ASSERT_EQ(fake_cuda_counts().modules + fake_cuda_counts().allocations + fake_cuda_counts().streams, 0);
+	gpu_lab_expect_nothing();
+	ASSERT_EQ(fake_cuda_counts().modules, 0);
 	ASSERT_EQ(fake_cuda_counts().pushed, 0);
 }
 

@@ -41,7 +41,8 @@ void *nvshmem_align(size_t alignment, size_t bytes)
 	return allocate("nvshmem_align", alignment, bytes);
 }
 
-/* No PE puts into memory that another one has not zeroed yet. */
+NVS_API void nvshmem_free(void *memory);
+/* It ends when all PEs have zeroed theirs, so no PE puts into memory that another one zeroes later; if one cannot, none gets the memory. */
 NVS_API void *nvshmem_calloc(size_t n, size_t bytes);
 void *nvshmem_calloc(size_t n, size_t bytes)
 {
@@ -56,15 +57,16 @@ void *nvshmem_calloc(size_t n, size_t bytes)
 	memory = allocate("nvshmem_calloc", ALIGNMENT, all);
 	if (!memory)
 		return NULL;
-	r = device_zero(nvs.device, (uint64_t)(uintptr_t)memory, all);
-	if (!r)
-		r = shmd_barrier_all(nvs.world);
-	if (r < 0)
+	pthread_mutex_lock(&nvs.lock);
+	r = nvs_agree(device_zero(nvs.device, (uint64_t)(uintptr_t)memory, all));
+	pthread_mutex_unlock(&nvs.lock);
+	if (r < 0) {
 		(void)nvs_fail("nvshmem_calloc", r);
-	return memory;
+		nvshmem_free(memory);
+	}
+	return r < 0 ? NULL : memory;
 }
 
-NVS_API void nvshmem_free(void *memory);
 void nvshmem_free(void *memory)
 {
 	pthread_mutex_lock(&nvs.lock);

@@ -131,7 +131,7 @@ struct link *tree_link_new(const struct tree *tree, int fd, unsigned int rank);
 int tree_add_kin(struct tree *tree, struct link *link);
 void tree_send_to(struct tree *tree, struct link *link, const struct frame *frame); /* NULL is fine */
 void tree_send_down(struct tree *tree, const struct frame *frame);		     /* to the children of the opening */
-/* What these have not been sent yet, as far as their connections take it now. Never blocks. */
+/* Sends the children the frames that are still queued for them, as far as their sockets take them now. Never blocks. */
 void tree_flush_down(struct tree *tree);
 /* n_done: of a rank that has closed. */
 void tree_note_fate(struct tree *tree, struct link *from, unsigned int rank, enum fate fate, uint64_t n_done);

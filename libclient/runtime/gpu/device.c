@@ -11,7 +11,7 @@
 #define MAX_ORDINAL 1024
 #define MAX_DIGITS 4
 
-/* The thread's own word about captures, while it is in a context. */
+/* The thread's own word about captures, while it is in a context. So nobody enters twice. */
 static _Thread_local int capture_mode;
 
 /* CUDA refuses to allocate, and may refuse to wait for a stream, while any thread captures one, unless the caller says that it knows. */

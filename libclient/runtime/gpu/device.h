@@ -35,6 +35,7 @@ int device_open(const char *which, int node_pe, struct device **ret_device);
 void device_close(struct device *device); /* NULL is allowed */
 
 /* Not twice in a thread. */
+/* Makes the context current until device_leave(), and this thread's captures relaxed. Not again in between. */
 int device_enter(const struct device *device);
 /* Leaves the context. 0; or a negative errno, with a sentence, if result is not CUDA_OK. */
 int device_leave(const struct device *device, cuda_result result, const char *what);

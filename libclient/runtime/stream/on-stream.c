@@ -162,47 +162,40 @@ static int check_other_side(const struct shmd_world *world, uint64_t addr, const
 			      what, (unsigned long long)addr);
 }
 
-static int copy_by_kernel(struct shmd_ctx *ctx, struct stream_call *call, uint64_t other_side, const char *what, void *stream)
+/* call: a put or get, whose `symmetric` side is of the PE and whose other side is of the caller. */
+static int move(struct shmd_ctx *ctx, struct stream_call *call, const char *name, void *stream)
 {
-	int r = check_other_side(ctx->world, other_side, what);
+	bool is_get = call->what == STREAM_GET;
+	void *symmetric = (void *)(uintptr_t)(is_get ? call->source : call->dest), *other = (void *)(uintptr_t)(is_get ? call->dest : call->source);
+	void *peer = NULL;
+	int r = check_ctx(ctx);
 
+	if (r < 0)
+		return r;
+	if (!call->n)
+		return world_pe(ctx, (int)call->pe, name) < 0 ? -EINVAL : 0;
+	r = find_peer(ctx, symmetric, call->n, (int)call->pe, name, &peer);
+	if (!r && peer)
+		return copy(ctx->world, is_get ? other : peer, is_get ? peer : other, call->n, name, stream);
+	if (!r)
+		r = check_other_side(ctx->world, (uintptr_t)other, name);
 	return r ? r : launch(ctx, NULL, STREAM_KERNEL_ORDER, call, stream);
 }
 
 int shmd_put_on_stream(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, int pe, void *stream)
 {
-	static const char what[] = "put on a stream";
 	struct stream_call call = {
 		.what = STREAM_PUT, .dest = (uintptr_t)dest, .source = (uintptr_t)source, .n = bytes, .pe = (uint32_t)pe};
-	int r = check_ctx(ctx);
-	void *peer;
 
-	if (r < 0)
-		return r;
-	if (!bytes)
-		return world_pe(ctx, pe, what) < 0 ? -EINVAL : 0;
-	r = find_peer(ctx, dest, bytes, pe, what, &peer);
-	if (r < 0)
-		return r;
-	return peer ? copy(ctx->world, peer, source, bytes, what, stream) : copy_by_kernel(ctx, &call, call.source, what, stream);
+	return move(ctx, &call, "put on a stream", stream);
 }
 
 int shmd_get_on_stream(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, int pe, void *stream)
 {
-	static const char what[] = "get on a stream";
 	struct stream_call call = {
 		.what = STREAM_GET, .dest = (uintptr_t)dest, .source = (uintptr_t)source, .n = bytes, .pe = (uint32_t)pe};
-	int r = check_ctx(ctx);
-	void *peer;
 
-	if (r < 0)
-		return r;
-	if (!bytes)
-		return world_pe(ctx, pe, what) < 0 ? -EINVAL : 0;
-	r = find_peer(ctx, source, bytes, pe, what, &peer);
-	if (r < 0)
-		return r;
-	return peer ? copy(ctx->world, dest, peer, bytes, what, stream) : copy_by_kernel(ctx, &call, call.dest, what, stream);
+	return move(ctx, &call, "get on a stream", stream);
 }
 
 /* ---- words */

@@ -62,7 +62,7 @@ TEST(writes_are_early_where_memory_keeps_their_order)
 	ASSERT_EQ(most_at_once(MEM_DELAY), 1);
 }
 
-/* More than may be under way together, and than end in one turn. timeout 0: nothing is sent again. */
+/* More than may be under way together, and than end in one turn, though a call has units left. timeout 0: nothing is sent again. */
 TEST(many_more_writes_than_are_early_are_drained)
 {
 	struct tqp_attr attr = TQP_ATTR;
@@ -71,6 +71,7 @@ TEST(many_more_writes_than_are_early_are_drained)
 	attr.log2_sq = 9;
 	attr.timeout = 0;
 	setup_init(&s, MEM_QUEUE, SIZE, &attr);
+	s.w.budget = 1000;
 	s.w.delays.hold_turns = 100000;
 	for (unsigned int i = 0; i < 100; i++)
 		post_write(&s.p.a, i == 99 ? SIGNALED : 0, s.local, 8 * i, s.remote, 8 * i, 8);

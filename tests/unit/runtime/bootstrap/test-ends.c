@@ -2,6 +2,7 @@
 /* Ranks that are late, missing, double, of another kind, killed: the others learn which, and nothing hangs. */
 #include "tests/lib/test.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 
 #include <shmemclient.h>
 
+#include "libclient/runtime/bootstrap/last-words.h"
 #include "libclient/runtime/bootstrap/meet.h"
 #include "proto/base/nsec.h"
 #include "tests/unit/runtime/bootstrap/job.h"
@@ -531,6 +533,14 @@ static void be_aborted(struct job *job, int rank)
 		b.ops->abort(&b, 42, "a test ends it");
 	for (;;)
 		pause();
+}
+
+/* A library may bring libstdc++ into a program of C, and then the streams that are flushed may have no constructor yet. */
+TEST(streams_of_cxx_that_nobody_has_constructed_are_not_flushed)
+{
+	if (!dlopen("libstdc++.so.6", RTLD_NOW | RTLD_GLOBAL))
+		test_skip("needs libstdc++.so.6");
+	last_flush();
 }
 
 TEST_TIMEOUT(abort_ends_all_ranks_with_its_status, 60)
