@@ -97,6 +97,7 @@ struct device_library {
 	struct nvs_version version;
 	unsigned char *state, *transport;
 	int n_asked;
+	int selected; /* nvshmem_selected_device_transport when it was asked */
 };
 extern struct device_library device_library;
 

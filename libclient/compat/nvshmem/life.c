@@ -14,7 +14,7 @@
 #include <shmd-info.h>
 #include <shmd/dev/args.h>
 
-#include "libclient/compat/nvshmem/nvs.h"
+#include "libclient/compat/nvshmem/ibgda.h"
 #include "proto/base/cleanup.h"
 
 #define WITH_MPI_COMM 0x2u
@@ -107,14 +107,16 @@ static int open_gpu(void)
 	return r ? r : device_open(which, info.node_pe, &nvs.device);
 }
 
-/* A state that names a PE which is not mapped would have kernels wait for ever. */
+/* Kernels reach a PE that is not mapped by queues, which lead to this node alone so far. */
 static int find_peers(uint64_t *ret_bases)
 {
+	if (nvs.facts.node_npes != nvs.facts.npes)
+		return shmd_error_set(-EOPNOTSUPP, "%d of %d PEs are on this node, and NVSHMEM programs need all of them here so far", nvs.facts.node_npes,
+				      nvs.facts.npes);
+	nvs.facts.n_apart = 0;
 	for (int pe = 0; pe < nvs.facts.npes; pe++) {
 		ret_bases[pe] = (uint64_t)(uintptr_t)shmd_ptr(nvs.world, (void *)(uintptr_t)nvs.facts.heap_base, pe);
-		if (!ret_bases[pe])
-			return shmd_error_set(-EOPNOTSUPP, "the GPU memory of PE %d is not mapped here, and NVSHMEM programs need that so far; allow the path "
-					      "mapped (SHMD_PATHS), and use GPUs of one node that reach each other", pe);
+		nvs.facts.n_apart += !ret_bases[pe];
 	}
 	return 0;
 }
@@ -157,6 +159,7 @@ static void drop_parts(void)
 	if (nvs.device) {
 		nvs_teams_drop();
 		nvs_sets_drop();
+		nvs_ibgda_drop();
 		device_free(nvs.device, nvs.tables);
 	}
 	nvs.tables = 0;
@@ -181,7 +184,11 @@ static int start(void)
 	if (!r)
 		r = nvs_agree(prepare());
 	if (!r)
+		r = nvs_ibgda_make();
+	if (!r)
 		r = nvs_sets_make();
+	if (!r)
+		r = nvs_ibgda_follow();
 	if (!r)
 		r = nvs_agree(nvs_teams_make());
 	if (!r) {
@@ -205,6 +212,9 @@ static int start_and_show(void)
 static void stop(void)
 {
 	__atomic_store_n(&nvs.status, NVS_STATUS_NONE, __ATOMIC_RELEASE);
+	/* Queues lead to this PE as long as kernels of others may run. */
+	if (nvs.ibgda)
+		(void)shmd_sync_all(nvs.world);
 	nvs_clients_drop();
 	drop_parts();
 	if (shmd_world_close(nvs.world) < 0)

@@ -7,7 +7,7 @@
  */
 #include <errno.h>
 
-#include "libclient/compat/nvshmem/nvs.h"
+#include "libclient/compat/nvshmem/ibgda.h"
 
 #define ALIGNMENT 512u
 
@@ -21,6 +21,11 @@ static void *allocate(const char *name, size_t alignment, size_t bytes)
 	pthread_mutex_lock(&nvs.lock);
 	if (!r)
 		r = shmd_align(nvs.world, alignment < ALIGNMENT ? ALIGNMENT : alignment, bytes, SHMD_HINT_GPU, &memory);
+	if (!r) {
+		r = nvs_ibgda_follow();
+		if (r < 0)
+			(void)shmd_free(nvs.world, memory);
+	}
 	pthread_mutex_unlock(&nvs.lock);
 	if (r < 0)
 		(void)nvs_fail(name, r);

@@ -2,7 +2,8 @@
 /*
  * The host library of NVSHMEM programs on the runtime: what its files share.
  *
- * A process has one job, which is a world of the runtime with a GPU heap; all of its PEs are on one node and map each other's memory.
+ * A process has one job, which is a world of the runtime with a GPU heap; all of its PEs are on one node. They map each other's memory, or reach it by
+ * queues (ibgda.h).
  *
  *	life.c		init, the steps to a job, finalize		clients.c	device libraries that get the state
  *	ready.c		settings, the heap when it is needed		agree.c		agreements of PEs
@@ -99,6 +100,7 @@ struct nvs {
 	uint64_t *agreement; /* in the host's heap: words by which PEs agree (agree.c) */
 	uint64_t *stream_words; /* symmetric GPU memory: uint64_t[max_teams][npes], by the PE that syncs (sync.c) */
 	struct nvs_client *clients;
+	struct nvs_ibgda *ibgda; /* ibgda.h; NULL: all PEs map each other's memory */
 };
 extern struct nvs nvs;
 
@@ -117,6 +119,8 @@ int nvs_missing(const char *name, int *is_known) __attribute__((cold));
 int nvs_ready(void);
 bool nvs_newer_is_allowed(void);
 int nvs_max_teams(void);
+/* Entries of a queue, if the user says how many. */
+uint32_t nvs_queue_depth(uint32_t otherwise);
 /* The GPU as the user names it, else "current": the context of the thread that starts the job. */
 void nvs_choose_gpu(char ret_which[SHMD_INFO_TEXT_BYTES]);
 
@@ -134,6 +138,8 @@ void nvs_sets_drop_team(int index);
 int nvs_client_add(struct nvs_client client);
 /* Clients whose symbols were not asked for yet get the state. */
 int nvs_clients_show(void);
+/* The state of queues has changed. */
+int nvs_clients_show_queues(void);
 void nvs_client_remove(uint64_t state);
 void nvs_clients_drop(void);
 
@@ -145,6 +151,10 @@ void nvs_clients_drop(void);
 int nvs_agreement_make(void);
 /* Collective: the error of this PE, or a sentence about another one that has failed. All PEs have called when it returns 0. */
 int nvs_agree(int error);
+/* Collective: the sum of the values of all PEs. */
+int nvs_agree_on(uint64_t value, uint64_t *ret_sum);
+/* NVS_PLACE_BYTES of this PE, and behind them room for those of all. */
+uint64_t *nvs_agreement_places(void);
 /* The same of the members of a team. */
 int nvs_agree_in(struct shmd_team *team, int error);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See rma.h. Copies of the host go by the library's stream, which waits for no kernel; so a quiet waits for them alone. */
+/*
+ * See rma.h. Copies of the host go by the library's stream, which waits for no kernel; so a quiet waits for them alone. In a job with queues all
+ * go by those that the runtime has for the host, and a quiet is the runtime's.
+ */
 #include <errno.h>
 
 #include "libclient/compat/nvshmem/rma.h"
@@ -8,7 +11,9 @@ void *nvs_at(const void *symmetric, int pe)
 {
 	void *at = shmd_ptr(nvs.world, symmetric, pe);
 
-	if (!at)
+	if (!at && nvs.ibgda && pe >= 0 && pe < nvs.facts.npes)
+		(void)shmd_error_set(-EINVAL, "the memory of PE %d is not mapped here, so only kernels, and puts and gets of the host, reach it", pe);
+	else if (!at)
 		(void)shmd_error_set(-EINVAL, "%p of PE %d is no symmetric memory, or there is no such PE", symmetric, pe);
 	return at;
 }
@@ -56,6 +61,8 @@ int nvs_quiet(void)
 	uint64_t n = __atomic_load_n(&nvs.n_copies, __ATOMIC_SEQ_CST);
 	int r;
 
+	if (nvs.ibgda)
+		return shmd_quiet(shmd_world_ctx(nvs.world));
 	if (n == __atomic_load_n(&nvs.n_copies_done, __ATOMIC_SEQ_CST))
 		return 0;
 	r = device_enter(nvs.device);
@@ -73,18 +80,40 @@ static int copy_and_wait(void *dest, const void *source, size_t bytes, bool is_n
 	return r || !is_now ? r : nvs_quiet();
 }
 
+static int put_by_queue(void *dest, const void *source, size_t bytes, int pe, bool is_now)
+{
+	struct shmd_ctx *ctx = shmd_world_ctx(nvs.world);
+
+	return is_now ? shmd_put(ctx, dest, source, bytes, pe) : shmd_put_nbi(ctx, dest, source, bytes, pe);
+}
+
+static int get_by_queue(void *dest, const void *source, size_t bytes, int pe, bool is_now)
+{
+	struct shmd_ctx *ctx = shmd_world_ctx(nvs.world);
+
+	return is_now ? shmd_get(ctx, dest, source, bytes, pe) : shmd_get_nbi(ctx, dest, source, bytes, pe);
+}
+
 void nvs_put(const char *name, void *dest, const void *source, size_t bytes, int pe, bool is_now)
 {
 	int r = nvs_ready();
 
-	(void)nvs_result(name, r ? r : copy_and_wait(nvs_at(dest, pe), source, bytes, is_now));
+	if (!r && nvs.ibgda)
+		r = put_by_queue(dest, source, bytes, pe, is_now);
+	else if (!r)
+		r = copy_and_wait(nvs_at(dest, pe), source, bytes, is_now);
+	(void)nvs_result(name, r);
 }
 
 void nvs_get(const char *name, void *dest, const void *source, size_t bytes, int pe, bool is_now)
 {
 	int r = nvs_ready();
 
-	(void)nvs_result(name, r ? r : copy_and_wait(dest, nvs_at(source, pe), bytes, is_now));
+	if (!r && nvs.ibgda)
+		r = get_by_queue(dest, source, bytes, pe, is_now);
+	else if (!r)
+		r = copy_and_wait(dest, nvs_at(source, pe), bytes, is_now);
+	(void)nvs_result(name, r);
 }
 
 static int copy_strided(char *dest, const char *source, struct nvs_strides strides)

@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of NVSHMEM whose PEs reach each other by queues, on a CUDA without a GPU: test-nvshmem-queues.py SHMEMCTL PROGRAM WAY."""
+import os
+import signal
+import subprocess
+import sys
+
+PATIENCE_SEC = 150
+# Scratch of every team is memory, and here of the host. A short ring wraps around.
+SETTINGS = {'SHMD_MAX_TEAMS': '10', 'SHMD_QUEUE_DEPTH': '128', 'SHMD_GPU_HEAP_CHUNK': '64M', 'NVSHMEM_DISABLE_P2P': '1'}
+
+
+def run(shmemctl, n_pes, command, environment):
+    return subprocess.run([shmemctl, 'run', '--nvshmem', '--keep-going', '-n', str(n_pes), *command], capture_output=True, text=True, timeout=PATIENCE_SEC, check=False,
+                          env=os.environ | SETTINGS | environment)
+
+
+def expect(done, what, words=(), status=0):
+    if done.returncode != status or any(word not in done.stderr for word in words):
+        sys.exit(f'{what}: status {done.returncode}, printed {done.stdout!r} and {done.stderr!r}')
+
+
+def main():
+    shmemctl, program, way = sys.argv[1:]
+    if os.environ.get('MESON_EXE_WRAPPER'):
+        print('the launcher starts programs of this machine alone')
+        sys.exit(77)
+
+    def start(n_pes, minor, name, **environment):
+        return run(shmemctl, n_pes, [program, str(minor), name], environment)
+
+    if way == 'fails':
+        expect(start(2, 4, way), way, ['PE 0: no kernel reaches PE 1 any more', 'end with an error of CUDA'])
+    elif way == 'ends':
+        expect(start(2, 4, way), way, ['PE 0: no kernel reaches PE 1 any more: it has ended'], 128 + signal.SIGKILL)
+    else:
+        minor, n_pes, n_rc = way.split(',')
+        expect(start(int(n_pes), int(minor), 'all', NVSHMEM_IBGDA_NUM_RC_PER_PE=n_rc), way)
+
+
+main()
