@@ -2,11 +2,17 @@
 /*
  * A program of NVSHMEM, as its user writes it: puts, signals, atomics, barriers and collectives in kernels, calls of the host, and on streams.
  * nvshmem-first.sh builds it with NVIDIA's headers and device library and runs it. PE n has GPU n modulo their number. It prints a line for each
- * part, and exits with the number of parts that failed.
+ * part, and exits with the number of parts that failed. With NVSHMEM_DISABLE_P2P=1 all but the operations on streams go by queues.
+ *
+ * With the argument "dies" the last PE kills itself while a kernel of PE 0 puts to it by queues: the kernel must end with an error of CUDA.
  */
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
+
+#include <unistd.h>
 
 #include <cuda_runtime.h>
 #include <nvshmem.h>
@@ -48,7 +54,7 @@ __device__ static void expect(unsigned int *bad, int bit, bool holds)
 		atomicOr(bad, 1u << bit);
 }
 
-__global__ void moves(struct memory *m, unsigned int *bad)
+__global__ void moves(struct memory *m, unsigned int *bad, bool is_mapped)
 {
 	int pe = nvshmem_my_pe(), pes = nvshmem_n_pes(), right = (pe + 1) % pes, left = (pe + pes - 1) % pes;
 
@@ -63,7 +69,7 @@ __global__ void moves(struct memory *m, unsigned int *bad)
 	expect(bad, 2, m->ints[N] == left * N && m->ints[2 * N - 1] == left * N + N - 1);
 	nvshmem_int_get(&m->ints[2 * N], m->from, N, right);
 	expect(bad, 3, m->ints[2 * N] == right * N && m->ints[3 * N - 1] == right * N + N - 1);
-	expect(bad, 4, nvshmem_ptr(m, right) != NULL);
+	expect(bad, 4, (nvshmem_ptr(m, right) != NULL) == is_mapped);
 	nvshmem_barrier_all();
 }
 
@@ -153,7 +159,7 @@ static void parts(struct memory *m, unsigned int *bad)
 	nvshmem_team_t team = NVSHMEM_TEAM_INVALID;
 	double begin = now();
 
-	moves<<<1, 1>>>(m, bad);
+	moves<<<1, 1>>>(m, bad, nvshmem_ptr(m, (me + 1) % n) != NULL);
 	report("moves", finish(bad), now() - begin);
 	begin = now();
 	for (uint64_t round = 1; round <= 3; round++)
@@ -206,6 +212,10 @@ static void by_the_host(struct memory *m, unsigned int *bad)
 	nvshmem_int_get(&back, &m->ints[9], 1, right);
 	found |= (back != 500 + me) << 1;
 	report("puts of the host", found | finish(bad), now() - begin);
+	if (!nvshmem_ptr(m, right)) {
+		printf("on a stream              skipped: PE %d is not mapped\n", right);
+		return;
+	}
 	found = 0;
 	begin = now();
 	CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -266,7 +276,40 @@ static void job(void)
 	CUDA(cudaFree(bad));
 }
 
-int main(void)
+__global__ void puts_for_ever(struct memory *m, int pe)
+{
+	for (;;) {
+		nvshmem_int_put(m->ints, m->from, 64, pe);
+		nvshmem_quiet();
+	}
+}
+
+static int lose_a_pe(void)
+{
+	struct memory *m;
+	cudaError_t error;
+	double begin;
+
+	nvshmem_init();
+	me = nvshmem_my_pe();
+	n = nvshmem_n_pes();
+	m = (struct memory *)nvshmem_calloc(1, sizeof(*m));
+	nvshmem_barrier_all();
+	if (me == n - 1) {
+		sleep(2);
+		raise(SIGKILL);
+	}
+	begin = now();
+	if (me)
+		return 0;
+	puts_for_ever<<<1, 1>>>(m, n - 1);
+	error = cudaDeviceSynchronize();
+	printf("kernel that lost a PE    %s after %.1f s\n", cudaGetErrorName(error), (now() - begin) / 1e6);
+	fflush(stdout);
+	_exit(error == cudaSuccess);
+}
+
+int main(int argc, char **argv)
 {
 	const char *rank = getenv("SHMD_RANK");
 	int gpus = 0;
@@ -274,6 +317,8 @@ int main(void)
 	CUDA(cudaGetDeviceCount(&gpus));
 	CUDA(cudaSetDevice((rank ? atoi(rank) : 0) % gpus));
 	CUDA(cudaFree(NULL));
+	if (argc > 1 && !strcmp(argv[1], "dies"))
+		return lose_a_pe();
 	job();
 	job();
 	return n_failed;

@@ -48,13 +48,27 @@ struct nvs_ibgda_qp *queue_to(const struct device_queues *queues, int pe, uint32
 
 /* ---- keys */
 
+/* Memory outside the heap. */
+static uint64_t find_buffer(const struct device_queues *queues, uint64_t addr, uint32_t *ret_key)
+{
+	const struct nvs_ibgda_buffer *buffer = at(queues->ibgda.local_only_mhandle_head);
+
+	while (buffer && (addr < buffer->start || addr > buffer->end))
+		buffer = at(buffer->next);
+	CHECK(buffer);
+	*ret_key = buffer->lkeys_be[0];
+	return buffer->end + 1 - addr;
+}
+
 /* Bytes up to the end of the registration. */
 static uint64_t find_lkey(const struct device_queues *queues, uint64_t addr, uint32_t *ret_key)
 {
 	uint64_t i = (addr - queues->state.heap_base) >> queues->ibgda.log2_cumem_granularity;
-	const struct nvs_ibgda_key *table = at(queues->ibgda.lkeys_table);
-	const struct nvs_ibgda_key *key = i < NVS_IBGDA_CONST_KEYS ? &queues->ibgda.lkeys[i] : &table[i - NVS_IBGDA_CONST_KEYS];
+	const struct nvs_ibgda_key *table = at(queues->ibgda.lkeys_table), *key;
 
+	if (addr < queues->state.heap_base || addr >= queues->state.heap_base + queues->state.heap_size)
+		return find_buffer(queues, addr, ret_key);
+	key = i < NVS_IBGDA_CONST_KEYS ? &queues->ibgda.lkeys[i] : &table[i - NVS_IBGDA_CONST_KEYS];
 	CHECK(addr < key->next_addr);
 	*ret_key = key->key_be;
 	return key->next_addr - addr;

@@ -18,7 +18,7 @@ struct device_queues {
 struct device_queues device_queues_read(void);
 
 struct nvs_ibgda_qp *queue_to(const struct device_queues *queues, int pe, uint32_t number);
-/* Post, with one doorbell. Memory on this side is in the heap. */
+/* Post, with one doorbell. Memory on this side is in the heap, or registered. */
 void queue_put(const struct device_queues *queues, uint32_t number, void *dest, const void *source, size_t bytes, int pe);
 void queue_get(const struct device_queues *queues, uint32_t number, void *dest, const void *source, size_t bytes, int pe);
 /* Up to 12 bytes in the request. */

@@ -180,9 +180,39 @@ static void serves_the_host(struct memory *m)
 	host.nvshmem_getmem(back, ints, sizeof(back), right);
 	CHECK(back[3] == me + 3);
 	host.nvshmem_double_p((double *)(void *)&m->words[8], 2.5 + me, right);
+	host.nvshmem_short_iput((short *)(void *)&m->words[9], (short[]){1, 2, 3, 4, 5}, 3, 2, 2, right);
 	host.nvshmem_quiet();
 	host.nvshmem_barrier_all();
+	CHECK(((short *)(void *)&m->words[9])[0] == 1 && ((short *)(void *)&m->words[9])[3] == 3);
+	host.nvshmem_iget32(back, ints, 2, 1, 2, right);
+	CHECK(back[0] == me && back[2] == me + 1);
 	CHECK(*(double *)(void *)&m->words[8] == 2.5 + left && host.nvshmem_double_g((double *)(void *)&m->words[8], right) == 2.5 + me);
+}
+
+/* Memory of this PE alone. */
+static void uses_registered_buffers(struct memory *m)
+{
+	uint64_t addresses[3] = {0};
+	struct device_queues queues;
+
+	for (int i = 0; i < 3; i++) {
+		CHECK(!cuMemAlloc_v2(&addresses[i], 8192));
+		memset(at(addresses[i]), 10 * i + me, 8192);
+		CHECK(host.nvshmemx_buffer_register(at(addresses[i]), 8192) == 0);
+	}
+	memset(m->to, 0, 8192);
+	host.nvshmem_barrier_all();
+	CHECK(host.nvshmemx_buffer_unregister(at(addresses[1])) == 0 && host.nvshmemx_buffer_unregister(at(addresses[1])) == 1);
+	queues = device_queues_read();
+	queue_put(&queues, 0, m->to, at(addresses[0] + 100), 50, right);
+	queue_put(&queues, 0, m->to + 50, at(addresses[2] + 8100), 92, right);
+	CHECK(queue_quiet(&queues, 0, right) == 0);
+	host.nvshmem_barrier_all();
+	CHECK(m->to[0] == left && m->to[49] == left && m->to[50] == 20 + left && m->to[141] == 20 + left && m->to[142] == 0);
+	host.nvshmemx_buffer_unregister_all();
+	CHECK(!device_queues_read().ibgda.local_only_mhandle_head);
+	/* One that the end of the job takes with it. */
+	CHECK(host.nvshmemx_buffer_register(at(addresses[1]), 8192) == 0);
 }
 
 /* Kernels that have no code for queues would wait for ever. */
@@ -218,6 +248,7 @@ static void does_all(void)
 	counts(m);
 	signals(m);
 	serves_the_host(m);
+	uses_registered_buffers(m);
 	refuses_kernels_without_queues();
 	follows_the_heap();
 	device_library_finalize();

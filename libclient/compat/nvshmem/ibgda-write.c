@@ -107,6 +107,7 @@ int nvs_ibgda_show(const struct nvs_client *client)
 		.cqs = ibgda->cqs_at,
 		.dcis = ibgda->dci_at,
 		.rcs = ibgda->rcs_at[nvs_ibgda_order_of(client->version, ibgda->n_rc)],
+		.buffers = nvs_ibgda_buffers_head(ibgda),
 		.lkeys = ibgda->lkeys_at,
 		.rkeys = ibgda->rkeys_at,
 		.first_lkeys = ibgda->lkeys,

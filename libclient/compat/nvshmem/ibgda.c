@@ -215,6 +215,7 @@ void nvs_ibgda_drop(void)
 		return;
 	nvs_ibgda_unwatch(ibgda);
 	shmd_client_close(ibgda->client);
+	nvs_ibgda_buffers_drop(ibgda);
 	nvs_ibgda_keys_drop(ibgda);
 	device_free(nvs.device, ibgda->tables);
 	free(ibgda->failed);

@@ -5,6 +5,7 @@
  *
  *	ibgda.c		making, connecting, ending		ibgda-keys.c	registrations and tables of keys, which follow the heap
  *	ibgda-write.c	what lies in GPU memory			ibgda-watch.c	a thread that looks for queues which fail
+ *	ibgda-buffers.c	local memory outside the heap
  *
  * A job has them if any of its PEs does not map another one; then kernels send all atomics by them, also those to their own PE.
  */
@@ -34,6 +35,8 @@ struct nvs_ibgda {
 	/* ibgda-write.c: addresses in GPU memory */
 	uint64_t tables, dci_at, cqs_at, rcs_at[2], switches_at[NVS_IBGDA_GROUPS]; /* rcs_at: by order */
 
+	struct nvs_ibgda_local *locals; /* ibgda-buffers.c */
+
 	/* ibgda-watch.c */
 	pthread_t watcher;
 	bool has_watcher;
@@ -50,6 +53,10 @@ void nvs_ibgda_drop(void);
 int nvs_ibgda_follow(void);
 /* The state of the queues to a device library. */
 int nvs_ibgda_show(const struct nvs_client *client);
+/* Memory of a GPU as the local side of requests. Without queues any memory is. */
+int nvs_ibgda_buffer_add(void *memory, size_t bytes);
+int nvs_ibgda_buffer_remove(const void *memory);
+int nvs_ibgda_buffers_remove(void);
 
 /* ---- between its files */
 
@@ -61,6 +68,8 @@ uint32_t nvs_ibgda_first_to(const struct nvs_ibgda *ibgda, int pe);
 uint64_t nvs_ibgda_qp_at(const struct nvs_ibgda *ibgda, uint32_t queue);
 int nvs_ibgda_keys_make(struct nvs_ibgda *ibgda);
 void nvs_ibgda_keys_drop(struct nvs_ibgda *ibgda);
+uint64_t nvs_ibgda_buffers_head(const struct nvs_ibgda *ibgda);
+void nvs_ibgda_buffers_drop(struct nvs_ibgda *ibgda);
 int nvs_ibgda_tables_make(struct nvs_ibgda *ibgda);
 int nvs_ibgda_watch(struct nvs_ibgda *ibgda);
 void nvs_ibgda_unwatch(struct nvs_ibgda *ibgda);

@@ -128,18 +128,38 @@ static int copy_strided(char *dest, const char *source, struct nvs_strides strid
 	return r ? r : nvs_quiet();
 }
 
+static int strided_by_queue(char *dest, const char *source, struct nvs_strides strides, int pe, bool is_get)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < strides.n; i++) {
+		r = is_get ? get_by_queue(dest, source, strides.bytes, pe, false) : put_by_queue(dest, source, strides.bytes, pe, false);
+		dest += strides.dest * (ptrdiff_t)strides.bytes;
+		source += strides.source * (ptrdiff_t)strides.bytes;
+	}
+	return r ? r : nvs_quiet();
+}
+
 void nvs_put_strided(const char *name, void *dest, const void *source, struct nvs_strides strides, int pe)
 {
 	int r = nvs_ready();
 
-	(void)nvs_result(name, r ? r : copy_strided(nvs_at(dest, pe), source, strides));
+	if (!r && nvs.ibgda)
+		r = strided_by_queue(dest, source, strides, pe, false);
+	else if (!r)
+		r = copy_strided(nvs_at(dest, pe), source, strides);
+	(void)nvs_result(name, r);
 }
 
 void nvs_get_strided(const char *name, void *dest, const void *source, struct nvs_strides strides, int pe)
 {
 	int r = nvs_ready();
 
-	(void)nvs_result(name, r ? r : copy_strided(dest, nvs_at(source, pe), strides));
+	if (!r && nvs.ibgda)
+		r = strided_by_queue(dest, source, strides, pe, true);
+	else if (!r)
+		r = copy_strided(dest, nvs_at(source, pe), strides);
+	(void)nvs_result(name, r);
 }
 
 NVS_API void nvshmem_quiet(void);
