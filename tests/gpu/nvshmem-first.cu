@@ -132,8 +132,11 @@ __global__ void barriers(int rounds, long long *ret_cycles)
 		*ret_cycles = clock64() - begin;
 }
 
-static void report(const char *part, unsigned int bad, double microseconds)
+/* The kernels of the part have ended by now: bad is what they found. */
+static void report(const char *part, unsigned int bad, double begin)
 {
+	double microseconds = now() - begin;
+
 	if (bad)
 		n_failed++;
 	printf("%-24s %s", part, bad ? "FAILED" : "ok");
@@ -160,25 +163,25 @@ static void parts(struct memory *m, unsigned int *bad)
 	double begin = now();
 
 	moves<<<1, 1>>>(m, bad, nvshmem_ptr(m, (me + 1) % n) != NULL);
-	report("moves", finish(bad), now() - begin);
+	report("moves", finish(bad), begin);
 	begin = now();
 	for (uint64_t round = 1; round <= 3; round++)
 		signals<<<1, 1>>>(m, bad, round);
-	report("signals", finish(bad), now() - begin);
+	report("signals", finish(bad), begin);
 	begin = now();
 	collectives<<<1, 128>>>(m, bad, NVSHMEM_TEAM_WORLD);
-	report("collectives of all", finish(bad), now() - begin);
+	report("collectives of all", finish(bad), begin);
 	begin = now();
 	for (int i = 0; i < 3; i++) {
 		if (nvshmem_team_split_strided(NVSHMEM_TEAM_WORLD, 0, 1, n, NULL, 0, &team)) {
-			report("team split", 1, now() - begin);
+			report("team split", 1, begin);
 			return;
 		}
 		collectives<<<1, 128>>>(m, bad, team);
 		CUDA(cudaDeviceSynchronize());
 		nvshmem_team_destroy(team);
 	}
-	report("collectives of teams", finish(bad), now() - begin);
+	report("collectives of teams", finish(bad), begin);
 }
 
 static void launched_together(unsigned int *bad)
@@ -190,7 +193,7 @@ static void launched_together(unsigned int *bad)
 
 	CUDA(cudaMallocManaged(&cycles, sizeof(*cycles)));
 	status = nvshmemx_collective_launch((const void *)barriers, dim3(1), dim3(128), arguments, 0, 0);
-	report("collective launch", finish(bad) | (status != 0), now() - begin);
+	report("collective launch", finish(bad) | (status != 0), begin);
 	barriers<<<1, 128>>>(ROUNDS, cycles);
 	CUDA(cudaDeviceSynchronize());
 	printf("barrier in a kernel      %.0f cycles\n", (double)*cycles / ROUNDS);
@@ -211,7 +214,7 @@ static void by_the_host(struct memory *m, unsigned int *bad)
 	found |= (back != 500 + left) << 0;
 	nvshmem_int_get(&back, &m->ints[9], 1, right);
 	found |= (back != 500 + me) << 1;
-	report("puts of the host", found | finish(bad), now() - begin);
+	report("puts of the host", found | finish(bad), begin);
 	if (!nvshmem_ptr(m, right)) {
 		printf("on a stream              skipped: PE %d is not mapped\n", right);
 		return;
@@ -235,7 +238,7 @@ static void by_the_host(struct memory *m, unsigned int *bad)
 	found |= (back != 500 + right) << 1;
 	CUDA(cudaMemcpy(&back, &m->ints[13], sizeof(back), cudaMemcpyDefault));
 	found |= (back != 500 + n - 1) << 2;
-	report("on a stream", found | finish(bad), now() - begin);
+	report("on a stream", found | finish(bad), begin);
 	CUDA(cudaStreamDestroy(stream));
 	begin = now();
 	for (int i = 0; i < 1000; i++)
@@ -263,7 +266,7 @@ static void job(void)
 	CUDA(cudaMallocManaged(&bad, sizeof(*bad)));
 	*bad = 0;
 	if (!m) {
-		report("calloc", 1, 0);
+		report("calloc", 1, begin);
 		exit(98);
 	}
 	parts(m, bad);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nvshmem-queues MINOR WAY: a PE of a job whose PEs do not map each other, with the device library of NVSHMEM 3.MINOR. test-nvshmem-queues.py starts
- * it. What kernels do, posting to queues included, it does by itself (device-queues.h).
+ * it. It does by itself what kernels do, posting to queues included (device-queues.h).
  */
 #include <signal.h>
 #include <string.h>
@@ -281,7 +281,7 @@ static void a_queue_fails(void)
 		for (int i = 0; i < 10; i++)
 			queue_put(&queues, 0, m->to, m->from, 100, 1);
 		CHECK(queue_quiet(&queues, 0, 1) == -1);
-		/* What is posted later ends, too. */
+		/* A later request ends, too. */
 		queue_put(&queues, 0, m->to, m->from, 100, 1);
 		CHECK(queue_quiet(&queues, 0, 1) == -1);
 		/* The queue to this PE itself is another one. */

@@ -110,7 +110,7 @@ TEST(the_state_says_that_there_is_one_NIC_with_RC_queues_in_host_memory)
 	ASSERT_EQ(state.dcis, 300);
 	ASSERT_EQ(state.rcs, 400);
 	ASSERT_EQ(state.local_only_mhandle_head, 0);
-	/* What is an address up to 3.4. */
+	/* Up to 3.4 an address is there. */
 	ASSERT_EQ(state.num_default_rc_per_pe, 0);
 	nvs_ibgda_state_fill(&facts, version(5), &state);
 	ASSERT_EQ(state.num_default_rc_per_pe, 4);

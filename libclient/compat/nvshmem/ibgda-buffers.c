@@ -27,6 +27,7 @@ static void end(struct nvs_ibgda_local *local)
 
 static int write_entry(struct nvs_ibgda_local *local)
 {
+	/* bounded: memory that CUDA has */
 	struct nvs_ibgda_buffer buffer = {
 		.version = NVS_WORD(1, sizeof(buffer)),
 		.start = local->start,
@@ -48,9 +49,10 @@ static int make(struct nvs_ibgda_local *local)
 	return r ? r : write_entry(local);
 }
 
-uint64_t nvs_ibgda_buffers_head(const struct nvs_ibgda *ibgda)
+static int show_head(void)
 {
-	return ibgda->locals ? ibgda->locals->at : 0;
+	nvs.ibgda->buffers_at = nvs.ibgda->locals ? nvs.ibgda->locals->at : 0;
+	return nvs_clients_show_queues();
 }
 
 int nvs_ibgda_buffer_add(void *memory, size_t bytes)
@@ -72,7 +74,7 @@ int nvs_ibgda_buffer_add(void *memory, size_t bytes)
 		return r;
 	}
 	nvs.ibgda->locals = local;
-	return nvs_clients_show_queues();
+	return show_head();
 }
 
 /* The entry before it leads past it first. */
@@ -84,7 +86,7 @@ static int take_out(struct nvs_ibgda_local *before, struct nvs_ibgda_local *loca
 		before->next = local->next;
 	else
 		nvs.ibgda->locals = local->next;
-	r = before ? write_entry(before) : nvs_clients_show_queues();
+	r = before ? write_entry(before) : show_head();
 	end(local);
 	return r;
 }

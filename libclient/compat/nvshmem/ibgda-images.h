@@ -3,7 +3,7 @@
  * The images by which device code drives queues: its state, keys of the heap, and QPs. Pure: no GPU, no world.
  *
  * There is one NIC. RC QPs lead to other PEs, so many to each; one more leads to the PE itself and stands where device code looks for senders by
- * DC, which it uses for the PE itself alone. Device code reads after a get what the NIC has written before, so it may skip its flush of the NIC.
+ * DC, which it uses for the PE itself alone. It may skip its flush of the NIC behind a get, which it has for senders by DC alone; soft NICs need none.
  *
  * Where a QP stands in its array differs by version if there are several to a PE, and a QP is counted in at one place alone, so versions of
  * different order have QPs of their own.

@@ -13,7 +13,7 @@
 #define NVS_IBGDA_CONST_KEYS 64u /* of each kind in the state; the others are in tables */
 #define NVS_IBGDA_CONST_DCTS 128u
 
-/* Of a piece of the heap. */
+/* The key of a piece of the heap. */
 struct nvs_ibgda_key {
 	uint32_t key_be;
 	uint64_t next_addr; /* end of the registration: an address if it is local, an offset in the heap if it is remote */

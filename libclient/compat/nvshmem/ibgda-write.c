@@ -16,18 +16,6 @@ static uint32_t n_places(const struct nvs_ibgda *ibgda)
 	return ibgda->n_rc * (uint32_t)nvs.facts.npes;
 }
 
-/* Order, number and PE of a queue make its place. */
-uint64_t nvs_ibgda_qp_at(const struct nvs_ibgda *ibgda, uint32_t queue)
-{
-	uint32_t number = queue % ibgda->n_to_each, order = number / ibgda->n_rc;
-	uint32_t pe = (uint32_t)nvs_ibgda_peer_of(ibgda, queue);
-
-	if (queue == ibgda->n_queues - 1)
-		return ibgda->dci_at;
-	return ibgda->rcs_at[order] + (uint64_t)nvs_ibgda_place(order, number % ibgda->n_rc, pe, ibgda->n_rc, (uint32_t)nvs.facts.npes) *
-					      sizeof(struct nvs_ibgda_qp);
-}
-
 /* Returns the bytes of all of it, which begin at ibgda->tables. */
 static size_t place_all(struct nvs_ibgda *ibgda)
 {
@@ -107,7 +95,7 @@ int nvs_ibgda_show(const struct nvs_client *client)
 		.cqs = ibgda->cqs_at,
 		.dcis = ibgda->dci_at,
 		.rcs = ibgda->rcs_at[nvs_ibgda_order_of(client->version, ibgda->n_rc)],
-		.buffers = nvs_ibgda_buffers_head(ibgda),
+		.buffers = ibgda->buffers_at,
 		.lkeys = ibgda->lkeys_at,
 		.rkeys = ibgda->rkeys_at,
 		.first_lkeys = ibgda->lkeys,

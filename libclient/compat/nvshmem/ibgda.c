@@ -15,27 +15,6 @@
 #define MOST_RC 512
 #define RESULTS_BYTES ((size_t)NVS_IBGDA_SLOT_BYTES * (1 + NVS_IBGDA_SLOTS)) /* of a queue */
 
-static int me(void)
-{
-	return nvs.facts.mype;
-}
-
-uint32_t nvs_ibgda_first_to(const struct nvs_ibgda *ibgda, int pe)
-{
-	if (pe == me())
-		return ibgda->n_queues - 1;
-	return (uint32_t)(pe - (pe > me())) * ibgda->n_to_each;
-}
-
-int nvs_ibgda_peer_of(const struct nvs_ibgda *ibgda, uint32_t queue)
-{
-	int other = (int)(queue / ibgda->n_to_each);
-
-	if (queue == ibgda->n_queues - 1)
-		return me();
-	return other + (other >= me());
-}
-
 /* ---- settings */
 
 /* What NVSHMEM's own library reads; the runtime has no use for it. */

@@ -5,7 +5,7 @@
  *
  *	ibgda.c		making, connecting, ending		ibgda-keys.c	registrations and tables of keys, which follow the heap
  *	ibgda-write.c	what lies in GPU memory			ibgda-watch.c	a thread that looks for queues which fail
- *	ibgda-buffers.c	local memory outside the heap
+ *	ibgda-buffers.c	local memory outside the heap		ibgda-places.c	which queue leads where
  *
  * A job has them if any of its PEs does not map another one; then kernels send all atomics by them, also those to their own PE.
  */
@@ -35,7 +35,9 @@ struct nvs_ibgda {
 	/* ibgda-write.c: addresses in GPU memory */
 	uint64_t tables, dci_at, cqs_at, rcs_at[2], switches_at[NVS_IBGDA_GROUPS]; /* rcs_at: by order */
 
-	struct nvs_ibgda_local *locals; /* ibgda-buffers.c */
+	/* ibgda-buffers.c */
+	struct nvs_ibgda_local *locals;
+	uint64_t buffers_at; /* the first of the list in GPU memory, or 0 */
 
 	/* ibgda-watch.c */
 	pthread_t watcher;
@@ -68,7 +70,6 @@ uint32_t nvs_ibgda_first_to(const struct nvs_ibgda *ibgda, int pe);
 uint64_t nvs_ibgda_qp_at(const struct nvs_ibgda *ibgda, uint32_t queue);
 int nvs_ibgda_keys_make(struct nvs_ibgda *ibgda);
 void nvs_ibgda_keys_drop(struct nvs_ibgda *ibgda);
-uint64_t nvs_ibgda_buffers_head(const struct nvs_ibgda *ibgda);
 void nvs_ibgda_buffers_drop(struct nvs_ibgda *ibgda);
 int nvs_ibgda_tables_make(struct nvs_ibgda *ibgda);
 int nvs_ibgda_watch(struct nvs_ibgda *ibgda);
