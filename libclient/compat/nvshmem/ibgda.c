@@ -13,6 +13,7 @@
 #define LEAST_DEPTH 128u
 #define MOST_DEPTH 32768u
 #define MOST_RC 512
+#define TIMEOUT 18 /* 4.096 us << 18, 1.07 s; then requests are sent again */
 #define RESULTS_BYTES ((size_t)NVS_IBGDA_SLOT_BYTES * (1 + NVS_IBGDA_SLOTS)) /* of a queue */
 
 /* ---- settings */
@@ -93,10 +94,16 @@ static int make_local(struct nvs_ibgda *ibgda)
 
 /* ---- addresses of queues */
 
-/* mine: n_to_each for each PE, for its own queues to this one; theirs: the same from them. */
+/*
+ * A failed queue ends the program's kernels for good, and what answers may be a thread of another process. So a queue waits longer than the daemon's
+ * setting says; one to a PE that has ended fails at once all the same (ibgda-watch.c).
+ *
+ * mine: n_to_each for each PE, for its own queues to this one; theirs: the same from them.
+ */
 static int connect_by(struct nvs_ibgda *ibgda, const struct shmd_addr *theirs)
 {
 	_cleanup_free_ struct shmd_addr *addrs = calloc(ibgda->n_queues, sizeof(*addrs));
+	const struct shmd_qp_params params = {.timeout = TIMEOUT, .retry_count = 7};
 	uint32_t last = ibgda->n_queues - 1;
 	int r;
 
@@ -105,7 +112,7 @@ static int connect_by(struct nvs_ibgda *ibgda, const struct shmd_addr *theirs)
 	for (uint32_t i = 0; i < last; i++)
 		addrs[i] = theirs[(uint32_t)nvs_ibgda_peer_of(ibgda, i) * ibgda->n_to_each + i % ibgda->n_to_each];
 	r = shmd_queues_addr(ibgda->queues, last, &addrs[last]);
-	return r ? r : shmd_queues_connect(ibgda->queues, 0, ibgda->n_queues, addrs, NULL, NULL);
+	return r ? r : shmd_queues_connect(ibgda->queues, 0, ibgda->n_queues, addrs, &params, NULL);
 }
 
 static int fill_addresses(const struct nvs_ibgda *ibgda, struct shmd_addr *mine)
