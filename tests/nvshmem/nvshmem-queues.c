@@ -61,6 +61,13 @@ static void reads_the_states(void)
 	CHECK(ibgda->num_default_rc_per_pe == (device_library.version.minor <= 4 ? 0 : n_rc));
 	for (uint32_t i = 0; i < (n_rc > 2 ? n_rc : 2); i++)
 		CHECK(!((uint8_t *)at(ibgda->qp_group_switches))[i]);
+	/* The places of this PE are idle, for any kernel that looks. */
+	for (uint32_t i = 0; i < n_rc * (uint32_t)n; i++) {
+		const struct nvs_ibgda_qp *qp = (const struct nvs_ibgda_qp *)at(ibgda->rcs) + i;
+		const struct nvs_ibgda_cq *cq = at(qp->tx_wq.cq);
+
+		CHECK(qp->qp_type == NVS_IBGDA_QP_RC && at(cq->cons_idx) == &qp->mvars.cons_idx && !qp->mvars.ready_head);
+	}
 	for (uint32_t i = 0; i < n_rc; i++)
 		CHECK(queue_to(&queues, right, i)->qp_type == NVS_IBGDA_QP_RC && queue_to(&queues, right, i)->ibuf.nslots == NVS_IBGDA_SLOTS);
 }

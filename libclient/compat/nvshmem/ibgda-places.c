@@ -23,14 +23,17 @@ int nvs_ibgda_peer_of(const struct nvs_ibgda *ibgda, uint32_t queue)
 	return other + (other >= me());
 }
 
-/* Order, number and PE of a queue make its place. */
+uint64_t nvs_ibgda_place_at(const struct nvs_ibgda *ibgda, uint32_t number, int pe)
+{
+	uint32_t order = number / ibgda->n_rc;
+
+	return ibgda->rcs_at[order] + (uint64_t)nvs_ibgda_place(order, number % ibgda->n_rc, (uint32_t)pe, ibgda->n_rc, (uint32_t)nvs.facts.npes) *
+					      sizeof(struct nvs_ibgda_qp);
+}
+
 uint64_t nvs_ibgda_qp_at(const struct nvs_ibgda *ibgda, uint32_t queue)
 {
-	uint32_t number = queue % ibgda->n_to_each, order = number / ibgda->n_rc;
-	uint32_t pe = (uint32_t)nvs_ibgda_peer_of(ibgda, queue);
-
 	if (queue == ibgda->n_queues - 1)
 		return ibgda->dci_at;
-	return ibgda->rcs_at[order] + (uint64_t)nvs_ibgda_place(order, number % ibgda->n_rc, pe, ibgda->n_rc, (uint32_t)nvs.facts.npes) *
-					      sizeof(struct nvs_ibgda_qp);
+	return nvs_ibgda_place_at(ibgda, queue % ibgda->n_to_each, nvs_ibgda_peer_of(ibgda, queue));
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The structures of queues in GPU memory: words by which versions select queues, the queue to this PE, CQs, and an array of QPs for each order.
- * The queue to this PE stands in its own array alone; its places in the others are zeros, which device code does not look at.
+ *
+ * The queue to this PE stands in an array of its own. Its places in the others have structures to which nothing is posted: device code of 3.8
+ * asks some of them in a fence whether they are idle, if there are several queues to a PE.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -32,7 +34,7 @@ static size_t place_all(struct nvs_ibgda *ibgda)
 		end += order < nvs_ibgda_orders(ibgda->n_rc) ? n_places(ibgda) * sizeof(struct nvs_ibgda_qp) : 0;
 	}
 	ibgda->cqs_at = end;
-	end += ibgda->n_queues * sizeof(struct nvs_ibgda_cq);
+	end += (ibgda->n_queues + ibgda->n_to_each) * sizeof(struct nvs_ibgda_cq);
 	return end - ibgda->tables;
 }
 
@@ -48,25 +50,43 @@ static int read_queues(const struct nvs_ibgda *ibgda, struct shmd_dev_qp *qps)
 	return r ? r : device_read(nvs.device, qps, state.qps_addr, ibgda->n_queues * sizeof(*qps));
 }
 
-static void fill(const struct nvs_ibgda *ibgda, const struct shmd_dev_qp *qps, uint8_t *image)
-{
-	for (uint32_t i = 0; i < ibgda->n_queues; i++) {
-		uint64_t at = nvs_ibgda_qp_at(ibgda, i), cq_at = ibgda->cqs_at + i * sizeof(struct nvs_ibgda_cq);
-		struct nvs_ibgda_queue queue = {
-			.qpn = qps[i].qpn,
-			.wqebbs = qps[i].sq_wqebbs,
-			.ring = qps[i].sq_addr,
-			.dbrec = qps[i].sq_dbrec_addr,
-			.doorbell = qps[i].doorbell_addr,
-			.cqes = qps[i].cq_addr,
-			.results = ibgda->results_at + i * RESULTS_BYTES,
-			.results_lkey_be = shmd_mr_lkey_be(ibgda->results_mr),
-			.results_rkey_be = shmd_mr_rkey_be(ibgda->results_mr),
-		};
+struct filling {
+	const struct nvs_ibgda *ibgda;
+	const struct shmd_dev_qp *qps;
+	uint8_t *image;
+	uint32_t n_cqs; /* so far */
+};
 
-		nvs_ibgda_qp_fill(&queue, at, cq_at, (struct nvs_ibgda_qp *)(void *)(image + (at - ibgda->tables)),
-				  (struct nvs_ibgda_cq *)(void *)(image + (cq_at - ibgda->tables)));
-	}
+/* A queue, as it lies at `at`. */
+static void fill(struct filling *filling, uint32_t i, uint64_t at)
+{
+	const struct nvs_ibgda *ibgda = filling->ibgda;
+	const struct shmd_dev_qp *qp = &filling->qps[i];
+	uint64_t cq_at = ibgda->cqs_at + filling->n_cqs++ * sizeof(struct nvs_ibgda_cq);
+	struct nvs_ibgda_queue queue = {
+		.qpn = qp->qpn,
+		.wqebbs = qp->sq_wqebbs,
+		.ring = qp->sq_addr,
+		.dbrec = qp->sq_dbrec_addr,
+		.doorbell = qp->doorbell_addr,
+		.cqes = qp->cq_addr,
+		.results = ibgda->results_at + i * RESULTS_BYTES,
+		.results_lkey_be = shmd_mr_lkey_be(ibgda->results_mr),
+		.results_rkey_be = shmd_mr_rkey_be(ibgda->results_mr),
+	};
+
+	nvs_ibgda_qp_fill(&queue, at, cq_at, (struct nvs_ibgda_qp *)(void *)(filling->image + (at - ibgda->tables)),
+			  (struct nvs_ibgda_cq *)(void *)(filling->image + (cq_at - ibgda->tables)));
+}
+
+static void fill_all(struct filling *filling)
+{
+	const struct nvs_ibgda *ibgda = filling->ibgda;
+
+	for (uint32_t i = 0; i < ibgda->n_queues; i++)
+		fill(filling, i, nvs_ibgda_qp_at(ibgda, i));
+	for (uint32_t number = 0; number < ibgda->n_to_each; number++)
+		fill(filling, ibgda->n_queues - 1, nvs_ibgda_place_at(ibgda, number, nvs.facts.mype));
 }
 
 int nvs_ibgda_tables_make(struct nvs_ibgda *ibgda)
@@ -81,7 +101,7 @@ int nvs_ibgda_tables_make(struct nvs_ibgda *ibgda)
 	if (r < 0)
 		return r;
 	(void)place_all(ibgda);
-	fill(ibgda, qps, image);
+	fill_all(&(struct filling){.ibgda = ibgda, .qps = qps, .image = image});
 	return device_write(nvs.device, ibgda->tables, image, bytes);
 }
 

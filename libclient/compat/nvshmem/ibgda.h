@@ -66,6 +66,8 @@ int nvs_ibgda_buffers_remove(void);
 int nvs_ibgda_peer_of(const struct nvs_ibgda *ibgda, uint32_t queue);
 /* The first queue to it. */
 uint32_t nvs_ibgda_first_to(const struct nvs_ibgda *ibgda, int pe);
+/* The place of the queue with this number, of n_to_each, to a PE, in the array of its order. */
+uint64_t nvs_ibgda_place_at(const struct nvs_ibgda *ibgda, uint32_t number, int pe);
 /* The structure that device code has for a queue. */
 uint64_t nvs_ibgda_qp_at(const struct nvs_ibgda *ibgda, uint32_t queue);
 int nvs_ibgda_keys_make(struct nvs_ibgda *ibgda);
