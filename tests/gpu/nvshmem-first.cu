@@ -4,7 +4,7 @@
  * nvshmem-first.sh builds it with NVIDIA's headers and device library and runs it. PE n has GPU n modulo their number. It prints a line for each
  * part, and exits with the number of parts that failed. With NVSHMEM_DISABLE_P2P=1 all but the operations on streams go by queues.
  *
- * With the argument "dies" the last PE kills itself while a kernel of PE 0 puts to it by queues: the kernel must end with an error of CUDA.
+ * With the argument "dies" the last PE kills itself while a kernel of PE 0 puts to it by queues, for ever: the job must end.
  */
 #include <csignal>
 #include <cstdio>

@@ -9,6 +9,8 @@ import sys
 PATIENCE_SEC = 150
 # Scratch of every team is memory, and here of the host. A short ring wraps around.
 SETTINGS = {'SHMD_MAX_TEAMS': '10', 'SHMD_QUEUE_DEPTH': '128', 'SHMD_GPU_HEAP_CHUNK': '64M', 'NVSHMEM_DISABLE_P2P': '1'}
+LOST = 'requests of kernels of PE 0 to PE 1 are lost'
+ENDED = 'all waits have ended'
 
 
 def run(shmemctl, n_pes, command, environment):
@@ -16,8 +18,8 @@ def run(shmemctl, n_pes, command, environment):
                           env=os.environ | SETTINGS | environment)
 
 
-def expect(done, what, words=(), status=0):
-    if done.returncode != status or any(word not in done.stderr for word in words):
+def expect(done, what, words=(), status=0, output=''):
+    if done.returncode != status or output not in done.stdout or any(word not in done.stderr for word in words):
         sys.exit(f'{what}: status {done.returncode}, printed {done.stdout!r} and {done.stderr!r}')
 
 
@@ -31,9 +33,9 @@ def main():
         return run(shmemctl, n_pes, [program, str(minor), name], environment)
 
     if way == 'fails':
-        expect(start(2, 4, way), way, ['PE 0: no kernel reaches PE 1 any more', 'end with an error of CUDA'])
+        expect(start(2, 4, way), way, ['PE 0: no kernel reaches PE 1 any more: ', LOST], 1, ENDED)
     elif way == 'ends':
-        expect(start(2, 4, way), way, ['PE 0: no kernel reaches PE 1 any more: it has ended'], 128 + signal.SIGKILL)
+        expect(start(2, 4, way), way, ['PE 0: no kernel reaches PE 1 any more: it has ended', LOST], 128 + signal.SIGKILL, ENDED)
     else:
         minor, n_pes, n_rc = way.split(',')
         expect(start(int(n_pes), int(minor), 'all', NVSHMEM_IBGDA_NUM_RC_PER_PE=n_rc), way)

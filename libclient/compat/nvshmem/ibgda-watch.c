@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queues of kernels that fail. Device code looks at a CQE only once the CQE's number says that what it waits for is complete, and asserts if it is
- * an error. The error of a QP in a collapsed CQ has the number of the request that failed, so kernels that wait for a later one would wait for ever:
- * the watcher raises the number to the last request that was posted, as long as the job lives. That ends these kernels with an error of CUDA.
+ * Queues of kernels that fail. It says which PE a queue led to, and why it failed. Queues to a PE that has ended fail at once, and not when the
+ * NIC's retries are used up.
  *
- * It says which PE a queue led to, and why it failed. Queues to a PE that has ended fail at once, and not when the NIC's retries are used up.
+ * Device code looks at a CQE only once the CQE's number says that what it waits for is complete. The error of a QP in a collapsed CQ has the number
+ * of the request that failed, so kernels that wait for a later one would wait for ever: the watcher raises the number to the last request that was
+ * posted. Then device code that was compiled with assertions ends with an error of CUDA. That of NVIDIA's libraries has none, and goes on without
+ * the data; so a little later the watcher ends the job.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,6 +18,7 @@
 #include "libclient/compat/nvshmem/ibgda.h"
 
 #define TURN_NSEC UINT64_C(50000000)
+#define TURNS_TO_END 10u /* kernels may say more by then */
 
 static bool has_ended(int pe)
 {
@@ -27,8 +30,7 @@ static bool has_ended(int pe)
 
 static void tell(int pe, const char *why)
 {
-	fprintf(stderr, "shmemd: NVSHMEM queues: PE %d: no kernel reaches PE %d any more: %s; kernels that wait for it end with an error of CUDA\n",
-		nvs.facts.mype, pe, why);
+	fprintf(stderr, "shmemd: NVSHMEM queues: PE %d: no kernel reaches PE %d any more: %s\n", nvs.facts.mype, pe, why);
 }
 
 /* One line for each PE, at its first queue that fails. */
@@ -71,21 +73,37 @@ static void end_queues_to_ended(struct nvs_ibgda *ibgda)
 	}
 }
 
-/* The end of a CQE is one store, as the NIC writes it. */
-static void raise_number(struct nvs_ibgda *ibgda, uint32_t queue)
+/* The end of a CQE is one store, as the NIC writes it. Returns whether requests are lost. */
+static bool raise_number(struct nvs_ibgda *ibgda, uint32_t queue)
 {
 	struct shmd_cqe *cqe = (struct shmd_cqe *)(uintptr_t)shmd_queues_dev_qp(ibgda->queues, queue)->cq_addr;
 	uint64_t *end = (uint64_t *)(void *)&cqe->sop_drop_qpn, word, posted = 0;
 	struct shmd_cqe last;
 
-	if (device_read(nvs.device, &posted, nvs_ibgda_qp_at(ibgda, queue) + offsetof(struct nvs_ibgda_qp, mvars.ready_head), sizeof(posted)) < 0 || !posted)
-		return;
 	word = __atomic_load_n(end, __ATOMIC_ACQUIRE);
 	memcpy(&last.sop_drop_qpn, &word, sizeof(word));
+	if (last.op_own >> 4 != SHMD_CQE_REQ_ERR)
+		return false;
+	/* Fails if a kernel has asserted. */
+	if (device_read(nvs.device, &posted, nvs_ibgda_qp_at(ibgda, queue) + offsetof(struct nvs_ibgda_qp, mvars.ready_head), sizeof(posted)) < 0 || !posted)
+		return true;
 	last.wqe_counter = __builtin_bswap16((uint16_t)(posted - 1));
-	last.op_own = SHMD_CQE_REQ_ERR << 4;
 	memcpy(&word, &last.sop_drop_qpn, sizeof(word));
 	__atomic_store_n(end, word, __ATOMIC_RELEASE);
+	return true;
+}
+
+static void raise_numbers(struct nvs_ibgda *ibgda)
+{
+	char why[160];
+
+	for (uint32_t i = 0; i < ibgda->n_queues; i++) {
+		if (!ibgda->failed[i] || !raise_number(ibgda, i) || ++ibgda->n_turns_lost < TURNS_TO_END)
+			continue;
+		snprintf(why, sizeof(why), "requests of kernels of PE %d to PE %d are lost, which NVSHMEM's device code does not notice", nvs.facts.mype,
+			 nvs_ibgda_peer_of(ibgda, i));
+		shmd_world_abort(nvs.world, 1, why);
+	}
 }
 
 static void *watch(void *context)
@@ -103,9 +121,7 @@ static void *watch(void *context)
 			break;
 		}
 		end_queues_to_ended(ibgda);
-		for (uint32_t i = 0; i < ibgda->n_queues; i++)
-			if (ibgda->failed[i])
-				raise_number(ibgda, i);
+		raise_numbers(ibgda);
 	}
 	return NULL;
 }

@@ -43,7 +43,9 @@ struct nvs_ibgda {
 	pthread_t watcher;
 	bool has_watcher;
 	bool ends; /* atomic */
-	bool *failed; /* by queue; the watcher's */
+	/* the watcher's */
+	bool *failed; /* by queue */
+	uint32_t n_turns_lost; /* since requests are lost */
 };
 
 /* ---- for the other files of the library; all with the lock */
