@@ -322,12 +322,28 @@ static void a_pe_ends(void)
 		pause();
 }
 
+/* A PE with a wrong number, then with another one: no PE has a job. */
+static void differ(void)
+{
+	bool differs = !strcmp(getenv("SHMD_RANK"), "1");
+
+	for (int i = 0; i < 2; i++) {
+		if (differs)
+			setenv("NVSHMEM_IBGDA_NUM_RC_PER_PE", i ? "2" : "none", 1);
+		CHECK(device_library_init(0, NULL) != 0 && host.nvshmemid_init_status() == 0);
+	}
+	unsetenv("NVSHMEM_IBGDA_NUM_RC_PER_PE");
+	begin();
+	reads_the_states();
+	device_library_finalize();
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} ways[] = {{"all", does_all}, {"fails", a_queue_fails}, {"ends", a_pe_ends}};
+	} ways[] = {{"all", does_all}, {"fails", a_queue_fails}, {"ends", a_pe_ends}, {"differ", differ}};
 
 	CHECK(argc == 3);
 	host_load();

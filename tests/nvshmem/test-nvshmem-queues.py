@@ -34,6 +34,8 @@ def main():
 
     if way == 'fails':
         expect(start(2, 4, way), way, ['PE 0: no kernel reaches PE 1 any more: ', LOST], 1, ENDED)
+    elif way == 'differ':
+        expect(start(2, 4, way), way, ["nvshmem_init: NVSHMEM_IBGDA_NUM_RC_PER_PE is 'none'", 'NVSHMEM_IBGDA_NUM_RC_PER_PE is 2 here, and something else'])
     elif way == 'ends':
         expect(start(2, 4, way), way, ['PE 0: no kernel reaches PE 1 any more: it has ended', LOST], 128 + signal.SIGKILL, ENDED)
     else:

@@ -62,6 +62,7 @@ static void fill(struct filling *filling, uint32_t i, uint64_t at)
 {
 	const struct nvs_ibgda *ibgda = filling->ibgda;
 	const struct shmd_dev_qp *qp = &filling->qps[i];
+	/* bounded: place_all() */
 	uint64_t cq_at = ibgda->cqs_at + filling->n_cqs++ * sizeof(struct nvs_ibgda_cq);
 	struct nvs_ibgda_queue queue = {
 		.qpn = qp->qpn,

@@ -158,10 +158,23 @@ static int share_bases(void)
 
 /* ---- all of it */
 
+/* Collective. Where they differ, some PE is not at the mean. */
+static int check_counts(const struct nvs_ibgda *ibgda)
+{
+	uint64_t sum = 0;
+	int r = nvs_agree_on(ibgda->n_rc, &sum);
+
+	if (!r && sum != (uint64_t)ibgda->n_rc * (uint64_t)nvs.facts.npes)
+		r = shmd_error_set(-EINVAL, "NVSHMEM_IBGDA_NUM_RC_PER_PE is %u here, and something else on other PEs", ibgda->n_rc);
+	return nvs_agree(r);
+}
+
 static int make(struct nvs_ibgda *ibgda)
 {
 	int r = nvs_agree(make_local(ibgda));
 
+	if (!r)
+		r = check_counts(ibgda);
 	if (!r)
 		r = connect_all(ibgda);
 	if (!r)
