@@ -143,4 +143,5 @@ void nvs_ibgda_unwatch(struct nvs_ibgda *ibgda)
 	__atomic_store_n(&ibgda->ends, true, __ATOMIC_RELEASE);
 	if (ibgda->has_watcher)
 		pthread_join(ibgda->watcher, NULL);
+	ibgda->has_watcher = false;
 }

@@ -205,6 +205,14 @@ int nvs_ibgda_make(void)
 	return r;
 }
 
+void nvs_ibgda_finish(void)
+{
+	if (!nvs.ibgda)
+		return;
+	nvs_ibgda_unwatch(nvs.ibgda);
+	(void)shmd_sync_all(nvs.world);
+}
+
 /* The session takes with it what is left in it. */
 void nvs_ibgda_drop(void)
 {

@@ -52,6 +52,8 @@ struct nvs_ibgda {
 
 /* Collective, once the tables of peers are there. Makes nothing where all PEs map each other. */
 int nvs_ibgda_make(void);
+/* Collective, before the end: queues lead here as long as kernels of others may run, and no PE takes the end of another one for a failure. */
+void nvs_ibgda_finish(void);
 void nvs_ibgda_drop(void);
 /* Collective: the heap may have grown, and kernels get the keys of what is new. An error is that of all PEs. Nothing without queues. */
 int nvs_ibgda_follow(void);

@@ -212,9 +212,7 @@ static int start_and_show(void)
 static void stop(void)
 {
 	__atomic_store_n(&nvs.status, NVS_STATUS_NONE, __ATOMIC_RELEASE);
-	/* Queues lead to this PE as long as kernels of others may run. */
-	if (nvs.ibgda)
-		(void)shmd_sync_all(nvs.world);
+	nvs_ibgda_finish();
 	nvs_clients_drop();
 	drop_parts();
 	if (shmd_world_close(nvs.world) < 0)
