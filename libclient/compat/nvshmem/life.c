@@ -212,7 +212,6 @@ static int start_and_show(void)
 static void stop(void)
 {
 	__atomic_store_n(&nvs.status, NVS_STATUS_NONE, __ATOMIC_RELEASE);
-	nvs_ibgda_finish();
 	nvs_clients_drop();
 	drop_parts();
 	if (shmd_world_close(nvs.world) < 0)
@@ -286,8 +285,10 @@ void nvshmemid_hostlib_finalize(void *state, void *transport)
 	pthread_mutex_lock(&nvs.lock);
 	if (nvs.n_refs > 0) {
 		nvs_client_remove((uint64_t)(uintptr_t)state);
-		if (!--nvs.n_refs)
+		if (!--nvs.n_refs) {
+			nvs_ibgda_finish();
 			stop();
+		}
 	}
 	pthread_mutex_unlock(&nvs.lock);
 }
