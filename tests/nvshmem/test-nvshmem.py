@@ -33,6 +33,16 @@ def main():
     if way == 'refused':
         expect(start(1, 9, 'refused'), 'a minor that is newer', words=['NVSHMEM 3.9.5', 'SHMD_NVSHMEM_NEWER=on'])
         expect(start(1, 9, 'all', SHMD_NVSHMEM_NEWER='on'), 'a minor that is newer, and allowed', status=1, words=['host.nvshmemx_cumodule_init(kernels) == 3'])
+    elif way.startswith('another,'):
+        other = way.split(',')[1]
+        done = start(1, 4, 'another', OTHER_LIBRARY=other)
+        expect(done, 'another library of the name', words=[f'has loaded {other}, too'])
+        done = start(1, 4, 'cycles', SHMD_DEBUG='1')
+        expect(done, 'which library', words=['NVSHMEM calls of this process go to ', 'libnvshmem_host.so.3'])
+        done = start(1, 4, 'cycles')
+        expect(done, 'one library')
+        if done.stderr:
+            sys.exit(f'it warns without a cause: {done.stderr!r}')
     elif way in ('late', 'cycles', 'fails'):
         expect(start(2, 4, way), way)
     else:

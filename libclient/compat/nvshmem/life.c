@@ -220,6 +220,7 @@ static int begin(unsigned int flags, const struct nvs_init_attr *attr, bool has_
 	int r = 0;
 
 	if (!nvs.world) {
+		nvs_binding_check(nvs_is_verbose());
 		r = open_world(flags, attr);
 		nvs.start = start_and_show;
 		if (!r)

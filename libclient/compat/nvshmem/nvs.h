@@ -111,11 +111,18 @@ int nvs_result(const char *name, int error);
 /* A name that is not implemented: writes it once. Returns NVS_NOT_SUPPORTED. */
 int nvs_missing(const char *name, int *is_known) __attribute__((cold));
 
+/* ---- binding.c */
+
+/* Warns on stderr if calls of the process reach another library of this name. is_verbose: writes where they go. */
+void nvs_binding_check(bool is_verbose);
+
 /* ---- ready.c */
 
 /* The job has its heap, or gets it: collective then. 0; -ENOTCONN with a sentence: there was no init. Takes no lock and needs none. */
 int nvs_ready(void);
 bool nvs_newer_is_allowed(void);
+/* The log is at debug or trace, which SHMD_DEBUG asks for. */
+bool nvs_is_verbose(void);
 int nvs_max_teams(void);
 /* The GPU as the user names it, else "current": the context of the thread that starts the job. */
 void nvs_choose_gpu(char ret_which[SHMD_INFO_TEXT_BYTES]);

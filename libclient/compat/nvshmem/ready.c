@@ -24,6 +24,13 @@ bool nvs_newer_is_allowed(void)
 	return find_setting("SHMD_NVSHMEM_NEWER", &info) && !strcmp(info.value, "on");
 }
 
+bool nvs_is_verbose(void)
+{
+	struct shmd_setting_info info;
+
+	return find_setting("SHMD_LOG", &info) && (!strcmp(info.value, "debug") || !strcmp(info.value, "trace"));
+}
+
 int nvs_max_teams(void)
 {
 	struct shmd_setting_info info;
