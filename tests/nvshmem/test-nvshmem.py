@@ -8,6 +8,8 @@ import sys
 PATIENCE_SEC = 150
 # Scratch of every team is memory, and here of the host.
 FEW_TEAMS = {'SHMD_MAX_TEAMS': '10'}
+# What nvshmem-pe and nvshmem-life do with two PEs.
+WAYS = ('late', 'cycles', 'fails', 'stateless', 'stateless-late', 'copies')
 MISSING = ['nvshmem_int_sum_reduce', 'nvshmem_int_atomic_add', 'nvshmem_int_atomic_fetch_add']
 
 
@@ -33,7 +35,7 @@ def main():
     if way == 'refused':
         expect(start(1, 9, 'refused'), 'a minor that is newer', words=['NVSHMEM 3.9.5', 'SHMD_NVSHMEM_NEWER=on'])
         expect(start(1, 9, 'all', SHMD_NVSHMEM_NEWER='on'), 'a minor that is newer, and allowed', status=1, words=['host.nvshmemx_cumodule_init(kernels) == 3'])
-    elif way in ('late', 'cycles', 'fails'):
+    elif way in WAYS:
         expect(start(2, 4, way), way)
     else:
         minor, *numbers = map(int, way.split(','))

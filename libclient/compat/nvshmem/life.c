@@ -160,6 +160,8 @@ static void drop_parts(void)
 		device_free(nvs.device, nvs.tables);
 	}
 	nvs.tables = 0;
+	if (nvs.agreement)
+		(void)shmd_free(nvs.world, nvs.agreement);
 	nvs.agreement = NULL;
 	nvs.facts = (struct nvs_facts){0};
 }
@@ -184,21 +186,18 @@ static int start(void)
 		r = nvs_sets_make();
 	if (!r)
 		r = nvs_agree(nvs_teams_make());
+	/* A PE whose device library gets no state would be waited for by kernels of the others. */
+	if (!r)
+		r = nvs_agree(nvs_clients_show());
 	if (!r) {
 		__atomic_store_n(&nvs.status, NVS_STATUS_INITIALIZED, __ATOMIC_RELEASE);
 		return 0;
 	}
+	nvs_clients_hide();
+	nvs_teams_return();
 	drop_parts();
 	close_gpu();
 	return r;
-}
-
-/* For the first call that needs the heap. */
-static int start_and_show(void)
-{
-	int r = start();
-
-	return r ? r : nvs_clients_show();
 }
 
 /* The GPU's context stays until the world has given back its own memory in it. */
@@ -213,33 +212,40 @@ static void stop(void)
 	close_gpu();
 }
 
-/* A call without anything asks to finish what an earlier one has begun. */
-static int begin(unsigned int flags, const struct nvs_init_attr *attr, bool has_client)
+/* The caller's device library, if it has one, is in the list. */
+static int go_on(bool must_start)
 {
-	bool must_start = nvs.world && !attr && !has_client;
-	int r = 0;
+	if (nvs.status == NVS_STATUS_INITIALIZED)
+		return nvs_clients_show();
+	return must_start || gpu_is_selected() ? start() : 0;
+}
 
-	if (!nvs.world) {
-		r = open_world(flags, attr);
-		nvs.start = start_and_show;
-		if (!r)
-			__atomic_store_n(&nvs.status, NVS_STATUS_BOOTSTRAPPED, __ATOMIC_RELEASE);
-	}
-	if (!r && nvs.status == NVS_STATUS_BOOTSTRAPPED && (must_start || gpu_is_selected()))
-		r = start();
+static int begin(unsigned int flags, const struct nvs_init_attr *attr)
+{
+	int r = open_world(flags, attr);
+
+	nvs.start = start;
+	if (!r)
+		__atomic_store_n(&nvs.status, NVS_STATUS_BOOTSTRAPPED, __ATOMIC_RELEASE);
 	return r;
 }
 
 static int init(unsigned int flags, const struct nvs_init_attr *attr, struct nvs_version version, int (*find)(void **, void **))
 {
+	struct nvs_client client = {.version = version, .bytes = nvs_version_state_bytes(version), .find = find};
+	/* A call without anything asks to finish what an earlier one has begun. */
+	bool must_start = nvs.world && !attr && !find;
 	int r = nvs_version_check(version, nvs_newer_is_allowed());
 
-	if (!r)
-		r = begin(flags, attr, find != NULL);
+	if (!r && !nvs.world)
+		r = begin(flags, attr);
 	if (!r && find)
-		r = nvs_client_add((struct nvs_client){.version = version, .bytes = nvs_version_state_bytes(version), .find = find});
-	if (!r && nvs.status == NVS_STATUS_INITIALIZED)
-		r = nvs_clients_show();
+		r = nvs_client_add(client);
+	if (!r) {
+		r = go_on(must_start);
+		if (r < 0 && find)
+			nvs_client_remove_newest();
+	}
 	if (!r)
 		nvs.n_refs++;
 	else if (!nvs.n_refs && nvs.world)

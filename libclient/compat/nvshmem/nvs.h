@@ -79,7 +79,8 @@ struct nvs_client {
 	uint64_t state, transport; /* addresses of its symbols */
 	struct nvs_version version;
 	uint32_t bytes; /* of its state */
-	int (*find)(void **state, void **transport); /* not called yet; NULL */
+	bool has_state; /* that of the job */
+	int (*find)(void **state, void **transport); /* says where they are; NULL: they are known */
 	struct nvs_client *next;
 };
 
@@ -96,6 +97,7 @@ struct nvs {
 	struct nvs_set sets[NVS_CLASSES];
 	int max_teams;
 	struct nvs_host_team teams[NVS_POOL_TEAMS];
+	struct shmd_team *same_gpu, *gpu_leaders; /* the runtime does not make these by itself; NULL: this PE is in none */
 	uint64_t *agreement; /* in the host's heap: words by which PEs agree (agree.c) */
 	uint64_t *stream_words; /* symmetric GPU memory: uint64_t[max_teams][npes], by the PE that syncs (sync.c) */
 	struct nvs_client *clients;
@@ -130,11 +132,14 @@ void nvs_sets_drop_team(int index);
 
 /* ---- clients.c */
 
-/* find NULL: state is known. Owns nothing of the caller. */
+/* find NULL: it has the state. Owns nothing of the caller. */
 int nvs_client_add(struct nvs_client client);
-/* Clients whose symbols were not asked for yet get the state. */
+/* Clients that have no state yet get it. After a failure all of them stay, and the next call goes on. */
 int nvs_clients_show(void);
+/* The start of the job has failed: nobody has its state. */
+void nvs_clients_hide(void);
 void nvs_client_remove(uint64_t state);
+void nvs_client_remove_newest(void);
 void nvs_clients_drop(void);
 
 /* ---- agree.c */
@@ -151,6 +156,8 @@ int nvs_agree_in(struct shmd_team *team, int error);
 /* ---- teams.c */
 
 int nvs_teams_make(void);
+/* Collective, after a start that has failed on all PEs: the runtime has the numbers of its teams again. */
+void nvs_teams_return(void);
 void nvs_teams_drop(void);
 /* NULL with a sentence: no team of this PE. */
 struct nvs_host_team *nvs_team_at(int32_t team);

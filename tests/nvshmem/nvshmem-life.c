@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nvshmem-life MINOR WAY: a PE of a job whose begin or end goes another way than that of nvshmem-pe.c: failures on one PE, copies under
+ * way. test-nvshmem.py starts it.
+ */
+#include <string.h>
+
+#include "tests/lib/fake-cuda.h"
+#include "tests/nvshmem/device-library.h"
+
+extern int cuInit(unsigned int flags);
+
+static bool is_pe(const char *pe)
+{
+	return !strcmp(getenv("SHMD_RANK"), pe);
+}
+
+static void begin(void)
+{
+	CHECK(device_library_init(0, NULL) == 0 && host.nvshmemid_init_status() == 2);
+}
+
+/* The device library of PE 1 does not find its state: no PE has a job, and none waits for another. The next time it does. */
+static void finds_no_state(void)
+{
+	device_library.is_lost = is_pe("1");
+	CHECK(device_library_init(0, NULL) != 0 && host.nvshmemid_init_status() == 0);
+	device_library.is_lost = false;
+	begin();
+	CHECK(device_library_state().npes == 2 && host.nvshmem_malloc(8));
+	device_library_finalize();
+}
+
+/* The same at the first call that needs the heap. Each try takes the memory of the one before it. */
+static void finds_no_state_late(void)
+{
+	int n_memories = 0;
+
+	fake_cuda_set_current(-1);
+	CHECK(device_library_init(0, NULL) == 0 && host.nvshmemid_init_status() == 1);
+	fake_cuda_set_current(0);
+	device_library.is_lost = is_pe("1");
+	for (int i = 0; i < 3; i++) {
+		CHECK(!host.nvshmem_malloc(8) && host.nvshmemid_init_status() == 1);
+		CHECK(!i || fake_cuda_counts().memories == n_memories);
+		n_memories = fake_cuda_counts().memories;
+	}
+	device_library.is_lost = false;
+	CHECK(host.nvshmem_malloc(8) && host.nvshmemid_init_status() == 2 && device_library_state().npes == 2);
+	device_library_finalize();
+}
+
+/* Finalize completes what was begun. */
+static void ends_with_copies_under_way(void)
+{
+	int *words, *got = calloc(4, sizeof(*got)), from;
+
+	begin();
+	from = (host.nvshmem_my_pe() + 1) % host.nvshmem_n_pes();
+	words = host.nvshmem_calloc(4, sizeof(*words));
+	words[3] = 7;
+	host.nvshmem_barrier_all();
+	fake_cuda_put_off(1000);
+	host.nvshmem_int_get_nbi(got, words, 4, from);
+	host.nvshmem_int_put_nbi(words, got, 1, from);
+	device_library_finalize();
+	fake_cuda_put_off(0);
+	CHECK(got[3] == 7);
+	free(got);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} ways[] = {{"stateless", finds_no_state}, {"stateless-late", finds_no_state_late}, {"copies", ends_with_copies_under_way}};
+
+	CHECK(argc == 3);
+	host_load();
+	CHECK(!cuInit(0));
+	fake_cuda_set_current(0);
+	device_library_make(atoi(argv[1]));
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		if (!strcmp(ways[i].name, argv[2])) {
+			ways[i].run();
+			return 0;
+		}
+	return 2;
+}
