@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nvshmem-life MINOR WAY: a PE of a job whose begin or end goes another way than that of nvshmem-pe.c: failures on one PE, copies under
- * way. test-nvshmem.py starts it.
+ * way, forks. test-nvshmem.py starts it.
  */
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/lib/fake-cuda.h"
 #include "tests/nvshmem/device-library.h"
@@ -69,12 +71,61 @@ static void ends_with_copies_under_way(void)
 	free(got);
 }
 
+/* ---- forks */
+
+static int in_child(void (*run)(void *memory), void *memory)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		run(memory);
+		_exit(fake_cuda_counts().in_children ? 2 : 0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid);
+	return status;
+}
+
+/* As destructors of a program do it that a child inherits. */
+static void leaves(void *memory)
+{
+	host.nvshmem_free(memory);
+	host.nvshmem_team_destroy(NVS_TEAM_FIRST);
+	device_library_finalize();
+	CHECK(host.nvshmemid_init_status() == 0);
+}
+
+static void uses_it_all_the_same(void *memory)
+{
+	int value = 5;
+
+	host.nvshmem_putmem(memory, &value, sizeof(value), 0);
+	CHECK(!host.nvshmem_malloc(8) && host.nvshmem_barrier(NVS_TEAM_WORLD) != 0);
+	CHECK(host.nvshmemx_hostlib_init_attr(0, NULL) != 0);
+}
+
+/* The job is the parent's, and goes on; no child uses CUDA. */
+static void forks(void)
+{
+	int32_t team;
+	int *memory;
+
+	begin();
+	memory = host.nvshmem_calloc(1, 4096);
+	CHECK(!host.nvshmem_team_split_strided(NVS_TEAM_WORLD, 0, 1, host.nvshmem_n_pes(), NULL, 0, &team) && team == NVS_TEAM_FIRST);
+	CHECK(in_child(leaves, memory) == 0);
+	CHECK(in_child(uses_it_all_the_same, memory) == 0);
+	host.nvshmem_barrier(team);
+	CHECK(*memory == 0 && host.nvshmem_malloc(8));
+	device_library_finalize();
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} ways[] = {{"stateless", finds_no_state}, {"stateless-late", finds_no_state_late}, {"copies", ends_with_copies_under_way}};
+	} ways[] = {{"stateless", finds_no_state}, {"stateless-late", finds_no_state_late}, {"copies", ends_with_copies_under_way}, {"forks", forks}};
 
 	CHECK(argc == 3);
 	host_load();

@@ -169,7 +169,7 @@ static int remove_kernels(const char *name, lookup_fn (*choose)(void), void *han
 	struct nvs_client client = {.find = NULL};
 	int r;
 
-	if (__atomic_load_n(&nvs.status, __ATOMIC_ACQUIRE) != NVS_STATUS_INITIALIZED)
+	if (!nvs_is_running())
 		return NVS_SUCCESS;
 	pthread_mutex_lock(&nvs.lock);
 	r = choose() ? find_symbols(choose(), handle, &client) : 0;

@@ -263,6 +263,8 @@ int nvshmemid_hostlib_init_attr(int requested, int *provided, unsigned int flags
 	int r;
 
 	(void)requested;
+	if (nvs_is_forked())
+		return nvs_fail("nvshmem_init", shmd_error_set(-ENOTCONN, "this process was forked from a PE, and CUDA does not work here"));
 	pthread_mutex_lock(&nvs.lock);
 	r = init(flags, attr, version, find);
 	pthread_mutex_unlock(&nvs.lock);
@@ -281,6 +283,9 @@ NVS_API void nvshmemid_hostlib_finalize(void *state, void *transport);
 void nvshmemid_hostlib_finalize(void *state, void *transport)
 {
 	(void)transport;
+	/* The job and all its parts are the parent's. */
+	if (nvs_is_forked())
+		return;
 	pthread_mutex_lock(&nvs.lock);
 	if (nvs.n_refs > 0) {
 		nvs_client_remove((uint64_t)(uintptr_t)state);
@@ -299,7 +304,7 @@ void nvshmemx_hostlib_finalize(void)
 NVS_API int nvshmemid_init_status(void);
 int nvshmemid_init_status(void)
 {
-	return (int)__atomic_load_n(&nvs.status, __ATOMIC_ACQUIRE);
+	return nvs_is_forked() ? NVS_STATUS_NONE : (int)__atomic_load_n(&nvs.status, __ATOMIC_ACQUIRE);
 }
 
 NVS_API int nvshmemx_init_status(void);

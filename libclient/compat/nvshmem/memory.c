@@ -69,6 +69,8 @@ void *nvshmem_calloc(size_t n, size_t bytes)
 
 void nvshmem_free(void *memory)
 {
+	if (!nvs_is_running())
+		return;
 	pthread_mutex_lock(&nvs.lock);
 	if (nvs.status == NVS_STATUS_INITIALIZED)
 		(void)nvs_result("nvshmem_free", shmd_free(nvs.world, memory));

@@ -117,6 +117,10 @@ int nvs_missing(const char *name, int *is_known) __attribute__((cold));
 
 /* The job has its heap, or gets it: collective then. 0; -ENOTCONN with a sentence: there was no init. Takes no lock and needs none. */
 int nvs_ready(void);
+/* The job has its heap. */
+bool nvs_is_running(void);
+/* The job is that of the process from which this one was forked: CUDA does not work here, and the lock may be another thread's. */
+bool nvs_is_forked(void);
 bool nvs_newer_is_allowed(void);
 int nvs_max_teams(void);
 /* The GPU as the user names it, else "current": the context of the thread that starts the job. */

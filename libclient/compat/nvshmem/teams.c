@@ -220,7 +220,7 @@ void nvshmem_team_destroy(int32_t team)
 	struct nvs_host_team *mine;
 	struct shmd_team *runtime;
 
-	if (team < NVS_TEAM_FIRST || !nvs.world)
+	if (team < NVS_TEAM_FIRST || !nvs_is_running())
 		return;
 	pthread_mutex_lock(&nvs.lock);
 	mine = nvs_team_at(team);
