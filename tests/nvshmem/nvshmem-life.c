@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nvshmem-life MINOR WAY: a PE of a job whose begin or end goes another way than that of nvshmem-pe.c: failures on one PE, copies under
- * way, forks. test-nvshmem.py starts it.
+ * nvshmem-life MINOR WAY: a PE of a job whose begin or end goes another way than that of nvshmem-pe.c: failures on one PE, copies under way, forks, ids
+ * that nobody uses. test-nvshmem.py starts it.
  */
+#include <dirent.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/lib/fake-cuda.h"
 #include "tests/nvshmem/device-library.h"
+
+#define WITH_UNIQUEID 0x8u
+#define MANY 100
 
 extern int cuInit(unsigned int flags);
 
@@ -120,12 +124,56 @@ static void forks(void)
 	device_library_finalize();
 }
 
+/* ---- ids */
+
+static int count_fds(void)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (readdir(folder))
+		n++;
+	closedir(folder);
+	return n;
+}
+
+/* Every PE makes an id for each job, and all use that of PE 0. */
+static void makes_ids(void)
+{
+	struct nvs_uid *shared, uid;
+	struct nvs_init_attr attr;
+	int n_fds, me;
+
+	begin();
+	me = host.nvshmem_my_pe();
+	shared = host.nvshmem_malloc(sizeof(*shared));
+	n_fds = count_fds();
+	for (int i = 0; i < MANY; i++)
+		CHECK(host.nvshmemx_get_uniqueid(&uid) == 0);
+	CHECK(count_fds() <= n_fds + MANY / 2);
+	for (int pe = 0; !me && pe < host.nvshmem_n_pes(); pe++)
+		host.nvshmem_putmem(shared, &uid, sizeof(uid), pe);
+	host.nvshmem_barrier_all();
+	uid = *shared;
+	device_library_finalize();
+	CHECK(host.nvshmemx_set_attr_uniqueid_args(me, 2, &uid, &attr) == 0);
+	CHECK(device_library_init(WITH_UNIQUEID, &attr) == 0);
+	/* It is used up. */
+	for (int i = 0; i < MANY; i++) {
+		struct nvs_uid other;
+
+		CHECK(host.nvshmemx_get_uniqueid(&other) == 0 && (me || memcmp(&other, &uid, sizeof(uid)) != 0));
+	}
+	device_library_finalize();
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} ways[] = {{"stateless", finds_no_state}, {"stateless-late", finds_no_state_late}, {"copies", ends_with_copies_under_way}, {"forks", forks}};
+	} ways[] = {{"stateless", finds_no_state}, {"stateless-late", finds_no_state_late}, {"copies", ends_with_copies_under_way}, {"forks", forks},
+		    {"ids", makes_ids}};
 
 	CHECK(argc == 3);
 	host_load();

@@ -21,7 +21,6 @@
 #define WITH_SHMEM 0x4u
 #define WITH_UNIQUEID 0x8u
 #define THREAD_SERIALIZED 2
-#define UID_VERSION NVS_WORD(1, NVS_UID_BYTES)
 
 static const struct nvs_version own_version = {NVS_MAJOR, NVS_NEWEST_MINOR, 0};
 
@@ -43,8 +42,7 @@ static void take_uid(const struct nvs_init_attr *attr, struct shmd_uid *uid, str
 {
 	const struct nvs_uid_args *args = &attr->args.uid_args;
 
-	memcpy(uid->data, "shu1", 4);
-	memcpy(uid->data + 4, args->id->data, sizeof(args->id->data));
+	nvs_uid_use(args->id, uid);
 	ret_attr->uid = uid;
 	ret_attr->rank = args->myrank;
 	ret_attr->size = args->nranks;
@@ -311,20 +309,6 @@ NVS_API int nvshmemx_init_status(void);
 int nvshmemx_init_status(void)
 {
 	return nvshmemid_init_status();
-}
-
-/* Bytes 4 and on of an id of the runtime; the first four are always the same. */
-NVS_API int nvshmemx_get_uniqueid(struct nvs_uid *ret_uid);
-int nvshmemx_get_uniqueid(struct nvs_uid *ret_uid)
-{
-	struct shmd_uid uid;
-	int r = shmd_uid_make(&uid);
-
-	if (!r) {
-		ret_uid->version = UID_VERSION;
-		memcpy(ret_uid->data, uid.data + 4, sizeof(ret_uid->data));
-	}
-	return nvs_result("nvshmemx_get_uniqueid", r);
 }
 
 /* The rest of the attributes may be memory that nobody has written to. */

@@ -10,6 +10,7 @@
  *	memory.c	the heap					rma.c		puts and gets of the host, and on streams
  *	sync.c		barriers of the host, and on streams		coll.c		collectives on streams
  *	query.c		versions, names, data objects			log.c		failures, names that are missing
+ *	ids.c		unique ids
  *
  * Threads	init, finalize, teams and allocations: one at a time, as NVSHMEM has it; nvs.lock makes it so. All others any number
  */
@@ -125,6 +126,11 @@ bool nvs_newer_is_allowed(void);
 int nvs_max_teams(void);
 /* The GPU as the user names it, else "current": the context of the thread that starts the job. */
 void nvs_choose_gpu(char ret_which[SHMD_INFO_TEXT_BYTES]);
+
+/* ---- ids.c */
+
+/* The program's id as the runtime has it, for a job. */
+void nvs_uid_use(const struct nvs_uid *uid, struct shmd_uid *ret_uid);
 
 /* ---- sets.c */
 
