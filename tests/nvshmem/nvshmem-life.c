@@ -15,6 +15,7 @@
 #define MANY 100
 
 extern int cuInit(unsigned int flags);
+extern int cuStreamCreate(void **stream, unsigned int flags);
 
 static bool is_pe(const char *pe)
 {
@@ -73,6 +74,26 @@ static void ends_with_copies_under_way(void)
 	fake_cuda_put_off(0);
 	CHECK(got[3] == 7);
 	free(got);
+}
+
+/* A collective in which PE 1 cannot copy: nobody waits for ever, and the host's call fails on all PEs. */
+static void cannot_copy(void)
+{
+	uint64_t *words;
+	void *stream;
+
+	begin();
+	words = host.nvshmem_calloc(8, sizeof(*words));
+	CHECK(!cuStreamCreate(&stream, 1));
+	if (is_pe("1"))
+		fake_cuda_fail("cuMemcpyAsync", 1);
+	CHECK(host.nvshmem_uint64_fcollect(NVS_TEAM_WORLD, words, &words[4], 1) != 0);
+	CHECK(host.nvshmem_uint64_fcollect(NVS_TEAM_WORLD, words, &words[4], 1) == 0);
+	if (is_pe("1"))
+		fake_cuda_fail("cuMemcpyAsync", 1);
+	CHECK(!host.nvshmemx_alltoallmem_on_stream(NVS_TEAM_WORLD, words, &words[4], 8, stream) == !is_pe("1"));
+	host.nvshmemx_barrier_all_on_stream(stream);
+	device_library_finalize();
 }
 
 /* ---- forks */
@@ -173,7 +194,7 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} ways[] = {{"stateless", finds_no_state}, {"stateless-late", finds_no_state_late}, {"copies", ends_with_copies_under_way}, {"forks", forks},
-		    {"ids", makes_ids}};
+		    {"ids", makes_ids}, {"copyless", cannot_copy}};
 
 	CHECK(argc == 3);
 	host_load();
