@@ -4,6 +4,7 @@
  * that nobody uses. test-nvshmem.py starts it.
  */
 #include <dirent.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -74,6 +75,31 @@ static void ends_with_copies_under_way(void)
 	fake_cuda_put_off(0);
 	CHECK(got[3] == 7);
 	free(got);
+}
+
+/* PE 0 frees while another of its threads waits in an allocation, for PE 1, which waits for what follows the free. */
+static void *free_and_tell(void *words)
+{
+	usleep(100000);
+	host.nvshmem_free((uint64_t *)words + 64);
+	*(volatile uint64_t *)host.nvshmem_ptr(words, 1) = 1;
+	return NULL;
+}
+
+static void frees_meanwhile(void)
+{
+	pthread_t thread;
+	uint64_t *words;
+
+	begin();
+	words = host.nvshmem_calloc(1, 512);
+	CHECK(host.nvshmem_malloc(512) == words + 64);
+	CHECK(!is_pe("0") || !pthread_create(&thread, NULL, free_and_tell, words));
+	while (is_pe("1") && !*(volatile uint64_t *)words)
+		usleep(1000);
+	CHECK(host.nvshmem_malloc(512));
+	CHECK(!is_pe("0") || !pthread_join(thread, NULL));
+	device_library_finalize();
 }
 
 /* A collective in which PE 1 cannot copy: nobody waits for ever, and the host's call fails on all PEs. */
@@ -194,7 +220,7 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} ways[] = {{"stateless", finds_no_state}, {"stateless-late", finds_no_state_late}, {"copies", ends_with_copies_under_way}, {"forks", forks},
-		    {"ids", makes_ids}, {"copyless", cannot_copy}};
+		    {"ids", makes_ids}, {"copyless", cannot_copy}, {"frees", frees_meanwhile}};
 
 	CHECK(argc == 3);
 	host_load();

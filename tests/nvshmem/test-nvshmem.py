@@ -9,7 +9,7 @@ PATIENCE_SEC = 150
 # Scratch of every team is memory, and here of the host.
 FEW_TEAMS = {'SHMD_MAX_TEAMS': '10'}
 # Each takes two PEs.
-WAYS = ('late', 'cycles', 'fails', 'stateless', 'stateless-late', 'copies', 'forks', 'ids', 'copyless')
+WAYS = ('late', 'cycles', 'fails', 'stateless', 'stateless-late', 'copies', 'forks', 'ids', 'copyless', 'frees')
 MISSING = ['nvshmem_int_sum_reduce', 'nvshmem_int_atomic_add', 'nvshmem_int_atomic_fetch_add']
 
 

@@ -201,7 +201,9 @@ static int start(void)
 /* The GPU's context stays until the world has given back its own memory in it. */
 static void stop(void)
 {
+	pthread_mutex_lock(&nvs.frees);
 	__atomic_store_n(&nvs.status, NVS_STATUS_NONE, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&nvs.frees);
 	nvs_clients_drop();
 	drop_parts();
 	if (shmd_world_close(nvs.world) < 0)

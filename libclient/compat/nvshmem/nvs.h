@@ -12,7 +12,8 @@
  *	query.c		versions, names, data objects			log.c		failures, names that are missing
  *	ids.c		unique ids
  *
- * Threads	init, finalize, teams and allocations: one at a time, as NVSHMEM has it; nvs.lock makes it so. All others any number
+ * Threads	init, finalize, teams and allocations: one at a time, as NVSHMEM has it; nvs.lock makes it so. All others any number, and
+ *		frees wait for none of these
  */
 #ifndef SHMD_NVSHMEM_NVS_H
 #define SHMD_NVSHMEM_NVS_H
@@ -87,6 +88,7 @@ struct nvs_client {
 
 struct nvs {
 	pthread_mutex_t lock;
+	pthread_mutex_t frees; /* behind lock: a free, or the end of INITIALIZED */
 	struct shmd_world *world; /* NULL: status is NONE */
 	enum nvs_status status; /* atomic */
 	int n_refs; /* of init calls */
