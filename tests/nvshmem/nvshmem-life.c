@@ -16,7 +16,8 @@
 #define MANY 100
 
 extern int cuInit(unsigned int flags);
-extern int cuStreamCreate(void **stream, unsigned int flags);
+extern int cuStreamCreate(stream_t *stream, unsigned int flags);
+extern int cuStreamDestroy_v2(stream_t stream);
 
 static bool is_pe(const char *pe)
 {
@@ -106,7 +107,7 @@ static void frees_meanwhile(void)
 static void cannot_copy(void)
 {
 	uint64_t *words;
-	void *stream;
+	stream_t stream;
 
 	begin();
 	words = host.nvshmem_calloc(8, sizeof(*words));
@@ -119,6 +120,7 @@ static void cannot_copy(void)
 		fake_cuda_fail("cuMemcpyAsync", 1);
 	CHECK(!host.nvshmemx_alltoallmem_on_stream(NVS_TEAM_WORLD, words, &words[4], 8, stream) == !is_pe("1"));
 	host.nvshmemx_barrier_all_on_stream(stream);
+	CHECK(!cuStreamDestroy_v2(stream));
 	device_library_finalize();
 }
 

@@ -14,8 +14,10 @@ MISSING = ['nvshmem_int_sum_reduce', 'nvshmem_int_atomic_add', 'nvshmem_int_atom
 
 
 def run(shmemctl, n_pes, command, environment):
-    return subprocess.run([shmemctl, 'run', '--nvshmem', '-n', str(n_pes), *command], capture_output=True, text=True, timeout=PATIENCE_SEC, check=False,
-                          env=os.environ | FEW_TEAMS | environment)
+    folder = os.environ.get('SHMEMD_TEST_NVSHMEM_FOLDER')
+    options, found = (['--nvshmem'], {}) if not folder else ([], {'LD_LIBRARY_PATH': f'{folder}:{os.environ.get("LD_LIBRARY_PATH", "")}'})
+    return subprocess.run([shmemctl, 'run', *options, '-n', str(n_pes), *command], capture_output=True, text=True, timeout=PATIENCE_SEC, check=False,
+                          env=os.environ | FEW_TEAMS | found | environment)
 
 
 def expect(done, what, status=0, words=()):
