@@ -52,7 +52,7 @@ void device_library_make(int minor)
 static int tell_symbols(void **state, void **transport)
 {
 	CHECK(!*state && !*transport && !*host.transport);
-	*state = device_library.state;
+	*state = device_library.is_lost ? NULL : device_library.state;
 	if (device_library.version.minor < 6)
 		*transport = device_library.transport;
 	device_library.n_asked++;

@@ -61,6 +61,7 @@ typedef void *stream_t;
 	X(void, nvshmem_putmem, (void *, const void *, size_t, int))                                                               \
 	X(void, nvshmem_getmem, (void *, const void *, size_t, int))                                                               \
 	X(void, nvshmem_int_put_nbi, (int *, const int *, size_t, int))                                                            \
+	X(void, nvshmem_int_get_nbi, (int *, const int *, size_t, int))                                                            \
 	X(void, nvshmem_double_p, (double *, double, int))                                                                         \
 	X(double, nvshmem_double_g, (const double *, int))                                                                         \
 	X(void, nvshmem_short_iput, (short *, const short *, ptrdiff_t, ptrdiff_t, size_t, int))                                   \
@@ -97,6 +98,7 @@ struct device_library {
 	struct nvs_version version;
 	unsigned char *state, *transport;
 	int n_asked;
+	bool is_lost; /* it does not find its state */
 };
 extern struct device_library device_library;
 

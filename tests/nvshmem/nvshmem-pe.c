@@ -12,6 +12,7 @@
 #define WITH_UNIQUEID 0x8u
 
 extern int cuStreamCreate(stream_t *stream, unsigned int flags);
+extern int cuStreamDestroy_v2(stream_t stream);
 extern int cuMemAlloc_v2(uint64_t *addr, size_t bytes);
 
 static int me, n, right, left;
@@ -168,6 +169,7 @@ static void works_on_streams(void)
 	CHECK(host.nvshmemx_team_sync_on_stream(NVS_TEAM_WORLD, stream) == 3);
 	fake_cuda_capture(0);
 	CHECK(host.nvshmemx_team_sync_on_stream(NVS_TEAM_WORLD, stream) == 0);
+	CHECK(!cuStreamDestroy_v2(stream));
 }
 
 static void splits_teams(void)
