@@ -53,7 +53,7 @@ static int tell_symbols(void **state, void **transport)
 {
 	CHECK(!*state && !*transport);
 	device_library.selected = *host.transport;
-	*state = device_library.state;
+	*state = device_library.is_lost ? NULL : device_library.state;
 	if (device_library.version.minor < 6 || device_library.selected == 1)
 		*transport = device_library.transport;
 	device_library.n_asked++;

@@ -64,6 +64,7 @@ typedef void *stream_t;
 	X(void, nvshmem_putmem, (void *, const void *, size_t, int))                                                               \
 	X(void, nvshmem_getmem, (void *, const void *, size_t, int))                                                               \
 	X(void, nvshmem_int_put_nbi, (int *, const int *, size_t, int))                                                            \
+	X(void, nvshmem_int_get_nbi, (int *, const int *, size_t, int))                                                            \
 	X(void, nvshmem_double_p, (double *, double, int))                                                                         \
 	X(double, nvshmem_double_g, (const double *, int))                                                                         \
 	X(void, nvshmem_short_iput, (short *, const short *, ptrdiff_t, ptrdiff_t, size_t, int))                                   \
@@ -101,6 +102,7 @@ struct device_library {
 	unsigned char *state, *transport;
 	int n_asked;
 	int selected; /* nvshmem_selected_device_transport when it was asked */
+	bool is_lost; /* it does not find its state */
 };
 extern struct device_library device_library;
 

@@ -3,6 +3,7 @@
  * nvshmem-pe MINOR WAY...: a PE of a job, with the device library of NVSHMEM 3.MINOR, as NVIDIA's headers and device library make it call the host
  * library. test-nvshmem.py starts it. It does by itself in GPU memory what kernels would, since that of the fake CUDA is the host's.
  */
+#include <dlfcn.h>
 #include <string.h>
 
 #include "tests/lib/fake-cuda.h"
@@ -11,6 +12,7 @@
 #define WITH_UNIQUEID 0x8u
 
 extern int cuStreamCreate(stream_t *stream, unsigned int flags);
+extern int cuStreamDestroy_v2(stream_t stream);
 extern int cuMemAlloc_v2(uint64_t *addr, size_t bytes);
 
 static int me, n, right, left;
@@ -167,6 +169,7 @@ static void works_on_streams(void)
 	CHECK(host.nvshmemx_team_sync_on_stream(NVS_TEAM_WORLD, stream) == 3);
 	fake_cuda_capture(0);
 	CHECK(host.nvshmemx_team_sync_on_stream(NVS_TEAM_WORLD, stream) == 0);
+	CHECK(!cuStreamDestroy_v2(stream));
 }
 
 static void splits_teams(void)
@@ -327,6 +330,14 @@ static void many_cycles(void)
 	CHECK(fake_cuda_counts().allocations == 1 && fake_cuda_counts().streams == 0); /* the device library's own symbols */
 }
 
+/* Another library of the name, as a program has it that finds NVIDIA's by itself. */
+static void loads_another(void)
+{
+	CHECK(dlopen(getenv("OTHER_LIBRARY"), RTLD_NOW | RTLD_LOCAL));
+	begin();
+	device_library_finalize();
+}
+
 static void is_refused(void)
 {
 	fake_cuda_set_current(0);
@@ -355,7 +366,7 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} ways[] = {{"all", does_all}, {"late", selects_late}, {"cycles", many_cycles}, {"refused", is_refused}, {"fails", fails_on_one}};
+	} ways[] = {{"all", does_all}, {"late", selects_late}, {"cycles", many_cycles}, {"refused", is_refused}, {"fails", fails_on_one}, {"another", loads_another}};
 
 	CHECK(argc == 3);
 	host_load();

@@ -14,8 +14,10 @@ ENDED = 'all waits have ended'
 
 
 def run(shmemctl, n_pes, command, environment):
-    return subprocess.run([shmemctl, 'run', '--nvshmem', '--keep-going', '-n', str(n_pes), *command], capture_output=True, text=True, timeout=PATIENCE_SEC, check=False,
-                          env=os.environ | SETTINGS | environment)
+    folder = os.environ.get('SHMEMD_TEST_NVSHMEM_FOLDER')
+    options, found = (['--nvshmem'], {}) if not folder else ([], {'LD_LIBRARY_PATH': f'{folder}:{os.environ.get("LD_LIBRARY_PATH", "")}'})
+    return subprocess.run([shmemctl, 'run', *options, '--keep-going', '-n', str(n_pes), *command], capture_output=True, text=True, timeout=PATIENCE_SEC,
+                          check=False, env=os.environ | SETTINGS | found | environment)
 
 
 def expect(done, what, words=(), status=0, output=''):

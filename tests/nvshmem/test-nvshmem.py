@@ -8,12 +8,16 @@ import sys
 PATIENCE_SEC = 150
 # Scratch of every team is memory, and here of the host.
 FEW_TEAMS = {'SHMD_MAX_TEAMS': '10'}
+# Each takes two PEs.
+WAYS = ('late', 'cycles', 'fails', 'stateless', 'stateless-late', 'copies', 'forks', 'ids', 'copyless', 'frees')
 MISSING = ['nvshmem_int_sum_reduce', 'nvshmem_int_atomic_add', 'nvshmem_int_atomic_fetch_add']
 
 
 def run(shmemctl, n_pes, command, environment):
-    return subprocess.run([shmemctl, 'run', '--nvshmem', '-n', str(n_pes), *command], capture_output=True, text=True, timeout=PATIENCE_SEC, check=False,
-                          env=os.environ | FEW_TEAMS | environment)
+    folder = os.environ.get('SHMEMD_TEST_NVSHMEM_FOLDER')
+    options, found = (['--nvshmem'], {}) if not folder else ([], {'LD_LIBRARY_PATH': f'{folder}:{os.environ.get("LD_LIBRARY_PATH", "")}'})
+    return subprocess.run([shmemctl, 'run', *options, '-n', str(n_pes), *command], capture_output=True, text=True, timeout=PATIENCE_SEC, check=False,
+                          env=os.environ | FEW_TEAMS | found | environment)
 
 
 def expect(done, what, status=0, words=()):
@@ -33,7 +37,17 @@ def main():
     if way == 'refused':
         expect(start(1, 9, 'refused'), 'a minor that is newer', words=['NVSHMEM 3.9.5', 'SHMD_NVSHMEM_NEWER=on'])
         expect(start(1, 9, 'all', SHMD_NVSHMEM_NEWER='on'), 'a minor that is newer, and allowed', status=1, words=['host.nvshmemx_cumodule_init(kernels) == 3'])
-    elif way in ('late', 'cycles', 'fails'):
+    elif way.startswith('another,'):
+        other = way.split(',')[1]
+        done = start(1, 4, 'another', OTHER_LIBRARY=other)
+        expect(done, 'another library of the name', words=[f'has loaded {other}, too'])
+        done = start(1, 4, 'cycles', SHMD_DEBUG='1')
+        expect(done, 'which library', words=['NVSHMEM calls of this process go to ', 'libnvshmem_host.so.3'])
+        done = start(1, 4, 'cycles')
+        expect(done, 'one library')
+        if done.stderr:
+            sys.exit(f'it warns without a cause: {done.stderr!r}')
+    elif way in WAYS:
         expect(start(2, 4, way), way)
     else:
         minor, *numbers = map(int, way.split(','))

@@ -44,6 +44,11 @@ void nvs_client_remove(uint64_t state)
 		}
 }
 
+void nvs_client_remove_newest(void)
+{
+	end(&nvs.clients);
+}
+
 void nvs_clients_drop(void)
 {
 	while (nvs.clients)
@@ -84,22 +89,18 @@ static int ask(struct nvs_client *client)
 		return shmd_error_set(-ENXIO, "the device library of the program does not find its state on this GPU; is the program built for it?");
 	client->state = (uint64_t)(uintptr_t)state;
 	client->transport = (uint64_t)(uintptr_t)transport;
-	client->find = NULL;
-	return write_state(client);
+	r = write_state(client);
+	client->has_state = !r;
+	return r;
 }
 
 int nvs_clients_show(void)
 {
 	int r = 0;
 
-	for (struct nvs_client **at = &nvs.clients; !r && *at;) {
-		if ((*at)->find)
-			r = ask(*at);
-		if (r < 0)
-			end(at);
-		else
-			at = &(*at)->next;
-	}
+	for (struct nvs_client *client = nvs.clients; !r && client; client = client->next)
+		if (!client->has_state)
+			r = ask(client);
 	return r;
 }
 
@@ -108,9 +109,15 @@ int nvs_clients_show_queues(void)
 	int r = 0;
 
 	for (const struct nvs_client *client = nvs.clients; !r && client; client = client->next)
-		if (!client->find)
+		if (client->has_state)
 			r = nvs_ibgda_show(client);
 	return r;
+}
+
+void nvs_clients_hide(void)
+{
+	for (struct nvs_client *client = nvs.clients; client; client = client->next)
+		client->has_state = false;
 }
 
 /* ---- modules and libraries of kernels */
@@ -150,7 +157,7 @@ static int find_symbols(lookup_fn lookup, void *handle, struct nvs_client *clien
 
 static int add(lookup_fn lookup, void *handle)
 {
-	struct nvs_client client = {.find = NULL};
+	struct nvs_client client = {.has_state = true};
 	int r = lookup ? find_symbols(lookup, handle, &client) : shmd_error_set(-EOPNOTSUPP, "this CUDA driver lacks the lookup of symbols");
 
 	if (!r)
@@ -177,7 +184,7 @@ static int remove_kernels(const char *name, lookup_fn (*choose)(void), void *han
 	struct nvs_client client = {.find = NULL};
 	int r;
 
-	if (__atomic_load_n(&nvs.status, __ATOMIC_ACQUIRE) != NVS_STATUS_INITIALIZED)
+	if (!nvs_is_running())
 		return NVS_SUCCESS;
 	pthread_mutex_lock(&nvs.lock);
 	r = choose() ? find_symbols(choose(), handle, &client) : 0;

@@ -21,7 +21,6 @@
 #define WITH_SHMEM 0x4u
 #define WITH_UNIQUEID 0x8u
 #define THREAD_SERIALIZED 2
-#define UID_VERSION NVS_WORD(1, NVS_UID_BYTES)
 
 static const struct nvs_version own_version = {NVS_MAJOR, NVS_NEWEST_MINOR, 0};
 
@@ -43,8 +42,7 @@ static void take_uid(const struct nvs_init_attr *attr, struct shmd_uid *uid, str
 {
 	const struct nvs_uid_args *args = &attr->args.uid_args;
 
-	memcpy(uid->data, "shu1", 4);
-	memcpy(uid->data + 4, args->id->data, sizeof(args->id->data));
+	nvs_uid_use(args->id, uid);
 	ret_attr->uid = uid;
 	ret_attr->rank = args->myrank;
 	ret_attr->size = args->nranks;
@@ -163,6 +161,8 @@ static void drop_parts(void)
 		device_free(nvs.device, nvs.tables);
 	}
 	nvs.tables = 0;
+	if (nvs.agreement)
+		(void)shmd_free(nvs.world, nvs.agreement);
 	nvs.agreement = NULL;
 	nvs.facts = (struct nvs_facts){0};
 }
@@ -191,27 +191,26 @@ static int start(void)
 		r = nvs_ibgda_follow();
 	if (!r)
 		r = nvs_agree(nvs_teams_make());
+	/* A PE whose device library gets no state would be waited for by kernels of the others. */
+	if (!r)
+		r = nvs_agree(nvs_clients_show());
 	if (!r) {
 		__atomic_store_n(&nvs.status, NVS_STATUS_INITIALIZED, __ATOMIC_RELEASE);
 		return 0;
 	}
+	nvs_clients_hide();
+	nvs_teams_return();
 	drop_parts();
 	close_gpu();
 	return r;
 }
 
-/* For the first call that needs the heap. */
-static int start_and_show(void)
-{
-	int r = start();
-
-	return r ? r : nvs_clients_show();
-}
-
 /* The GPU's context stays until the world has given back its own memory in it. */
 static void stop(void)
 {
+	pthread_mutex_lock(&nvs.frees);
 	__atomic_store_n(&nvs.status, NVS_STATUS_NONE, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&nvs.frees);
 	nvs_clients_drop();
 	drop_parts();
 	if (shmd_world_close(nvs.world) < 0)
@@ -220,33 +219,42 @@ static void stop(void)
 	close_gpu();
 }
 
-/* A call without anything asks to finish what an earlier one has begun. */
-static int begin(unsigned int flags, const struct nvs_init_attr *attr, bool has_client)
+/* The caller's device library, if it has one, is in the list. */
+static int go_on(bool must_start)
 {
-	bool must_start = nvs.world && !attr && !has_client;
-	int r = 0;
+	if (nvs.status == NVS_STATUS_INITIALIZED)
+		return nvs_clients_show();
+	return must_start || gpu_is_selected() ? start() : 0;
+}
 
-	if (!nvs.world) {
-		r = open_world(flags, attr);
-		nvs.start = start_and_show;
-		if (!r)
-			__atomic_store_n(&nvs.status, NVS_STATUS_BOOTSTRAPPED, __ATOMIC_RELEASE);
-	}
-	if (!r && nvs.status == NVS_STATUS_BOOTSTRAPPED && (must_start || gpu_is_selected()))
-		r = start();
+static int begin(unsigned int flags, const struct nvs_init_attr *attr)
+{
+	int r;
+
+	nvs_binding_check(nvs_is_verbose());
+	r = open_world(flags, attr);
+	nvs.start = start;
+	if (!r)
+		__atomic_store_n(&nvs.status, NVS_STATUS_BOOTSTRAPPED, __ATOMIC_RELEASE);
 	return r;
 }
 
 static int init(unsigned int flags, const struct nvs_init_attr *attr, struct nvs_version version, int (*find)(void **, void **))
 {
+	struct nvs_client client = {.version = version, .bytes = nvs_version_state_bytes(version), .find = find};
+	/* A call without anything asks to finish what an earlier one has begun. */
+	bool must_start = nvs.world && !attr && !find;
 	int r = nvs_version_check(version, nvs_newer_is_allowed());
 
-	if (!r)
-		r = begin(flags, attr, find != NULL);
+	if (!r && !nvs.world)
+		r = begin(flags, attr);
 	if (!r && find)
-		r = nvs_client_add((struct nvs_client){.version = version, .bytes = nvs_version_state_bytes(version), .find = find});
-	if (!r && nvs.status == NVS_STATUS_INITIALIZED)
-		r = nvs_clients_show();
+		r = nvs_client_add(client);
+	if (!r) {
+		r = go_on(must_start);
+		if (r < 0 && find)
+			nvs_client_remove_newest();
+	}
 	if (!r)
 		nvs.n_refs++;
 	else if (!nvs.n_refs && nvs.world)
@@ -264,6 +272,8 @@ int nvshmemid_hostlib_init_attr(int requested, int *provided, unsigned int flags
 	int r;
 
 	(void)requested;
+	if (nvs_is_forked())
+		return nvs_fail("nvshmem_init", shmd_error_set(-ENOTCONN, "this process was forked from a PE, and CUDA does not work here"));
 	pthread_mutex_lock(&nvs.lock);
 	r = init(flags, attr, version, find);
 	pthread_mutex_unlock(&nvs.lock);
@@ -282,6 +292,9 @@ NVS_API void nvshmemid_hostlib_finalize(void *state, void *transport);
 void nvshmemid_hostlib_finalize(void *state, void *transport)
 {
 	(void)transport;
+	/* The job and all its parts are the parent's. */
+	if (nvs_is_forked())
+		return;
 	pthread_mutex_lock(&nvs.lock);
 	if (nvs.n_refs > 0) {
 		nvs_client_remove((uint64_t)(uintptr_t)state);
@@ -302,27 +315,13 @@ void nvshmemx_hostlib_finalize(void)
 NVS_API int nvshmemid_init_status(void);
 int nvshmemid_init_status(void)
 {
-	return (int)__atomic_load_n(&nvs.status, __ATOMIC_ACQUIRE);
+	return nvs_is_forked() ? NVS_STATUS_NONE : (int)__atomic_load_n(&nvs.status, __ATOMIC_ACQUIRE);
 }
 
 NVS_API int nvshmemx_init_status(void);
 int nvshmemx_init_status(void)
 {
 	return nvshmemid_init_status();
-}
-
-/* Bytes 4 and on of an id of the runtime; the first four are always the same. */
-NVS_API int nvshmemx_get_uniqueid(struct nvs_uid *ret_uid);
-int nvshmemx_get_uniqueid(struct nvs_uid *ret_uid)
-{
-	struct shmd_uid uid;
-	int r = shmd_uid_make(&uid);
-
-	if (!r) {
-		ret_uid->version = UID_VERSION;
-		memcpy(ret_uid->data, uid.data + 4, sizeof(ret_uid->data));
-	}
-	return nvs_result("nvshmemx_get_uniqueid", r);
 }
 
 /* The rest of the attributes may be memory that nobody has written to. */

@@ -41,9 +41,10 @@ void *nvshmem_malloc(size_t bytes)
 NVS_API void *nvshmem_align(size_t alignment, size_t bytes);
 void *nvshmem_align(size_t alignment, size_t bytes)
 {
-	if (!alignment || (alignment & (alignment - 1)))
-		return NULL;
-	return allocate("nvshmem_align", alignment, bytes);
+	if (alignment && !(alignment & (alignment - 1)))
+		return allocate("nvshmem_align", alignment, bytes);
+	(void)nvs_fail("nvshmem_align", shmd_error_set(-EINVAL, "the alignment %zu is no power of two", alignment));
+	return NULL;
 }
 
 NVS_API void nvshmem_free(void *memory);
@@ -72,12 +73,15 @@ void *nvshmem_calloc(size_t n, size_t bytes)
 	return r < 0 ? NULL : memory;
 }
 
+/* Not nvs.lock, which another thread has while it waits for other PEs in an allocation. */
 void nvshmem_free(void *memory)
 {
-	pthread_mutex_lock(&nvs.lock);
+	if (!nvs_is_running())
+		return;
+	pthread_mutex_lock(&nvs.frees);
 	if (nvs.status == NVS_STATUS_INITIALIZED)
 		(void)nvs_result("nvshmem_free", shmd_free(nvs.world, memory));
-	pthread_mutex_unlock(&nvs.lock);
+	pthread_mutex_unlock(&nvs.frees);
 }
 
 /* NULL also for what is not symmetric: programs ask. */
