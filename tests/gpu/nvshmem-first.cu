@@ -200,6 +200,28 @@ static void launched_together(unsigned int *bad)
 	CUDA(cudaFree(cycles));
 }
 
+static void by_queues_on_a_stream(struct memory *m, unsigned int *bad)
+{
+	int right = (me + 1) % n, left = (me + n - 1) % n, value = 600 + me, back = 0;
+	double begin = now();
+	unsigned int found;
+	cudaStream_t stream;
+
+	CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+	CUDA(cudaMemcpy(m->from, &value, sizeof(value), cudaMemcpyDefault));
+	nvshmem_barrier_all();
+	nvshmemx_putmem_on_stream(&m->ints[11], m->from, sizeof(int), right, stream);
+	nvshmemx_getmem_on_stream(&m->ints[12], m->from, sizeof(int), right, stream);
+	CUDA(cudaStreamSynchronize(stream));
+	nvshmem_barrier_all();
+	CUDA(cudaMemcpy(&back, &m->ints[11], sizeof(back), cudaMemcpyDefault));
+	found = (back != 600 + left) << 0;
+	CUDA(cudaMemcpy(&back, &m->ints[12], sizeof(back), cudaMemcpyDefault));
+	found |= (back != 600 + right) << 1;
+	report("on a stream, by queues", found | finish(bad), begin);
+	CUDA(cudaStreamDestroy(stream));
+}
+
 static void by_the_host(struct memory *m, unsigned int *bad)
 {
 	int right = (me + 1) % n, left = (me + n - 1) % n, value = 500 + me, back = 0;
@@ -216,7 +238,7 @@ static void by_the_host(struct memory *m, unsigned int *bad)
 	found |= (back != 500 + me) << 1;
 	report("puts of the host", found | finish(bad), begin);
 	if (!nvshmem_ptr(m, right)) {
-		printf("on a stream              skipped: PE %d is not mapped\n", right);
+		by_queues_on_a_stream(m, bad);
 		return;
 	}
 	found = 0;

@@ -5,6 +5,8 @@
  */
 #include <errno.h>
 
+#include <shmd-stream.h>
+
 #include "libclient/compat/nvshmem/rma.h"
 
 void *nvs_at(const void *symmetric, int pe)
@@ -189,18 +191,37 @@ uint64_t nvshmem_signal_fetch(uint64_t *word)
 
 /* ---- on streams; in the caller's context, whose streams these are */
 
+static int copy_to_on(cuda_stream stream, void *at, const void *source, size_t bytes)
+{
+	return at ? nvs_copy_on(stream, at, source, bytes) : -EINVAL;
+}
+
+static int copy_from_on(cuda_stream stream, void *dest, const void *at, size_t bytes)
+{
+	return at ? nvs_copy_on(stream, dest, at, bytes) : -EINVAL;
+}
+
+/* By queues kernels of the runtime put and get. */
 void nvs_put_on(const char *name, void *dest, const void *source, size_t bytes, int pe, cuda_stream stream)
 {
-	void *at = nvs_ready() ? NULL : nvs_at(dest, pe);
+	int r = nvs_ready();
 
-	(void)nvs_result(name, at ? nvs_copy_on(stream, at, source, bytes) : -EINVAL);
+	if (!r && nvs.ibgda)
+		r = shmd_put_on_stream(shmd_world_ctx(nvs.world), dest, source, bytes, pe, stream);
+	else if (!r)
+		r = copy_to_on(stream, nvs_at(dest, pe), source, bytes);
+	(void)nvs_result(name, r);
 }
 
 void nvs_get_on(const char *name, void *dest, const void *source, size_t bytes, int pe, cuda_stream stream)
 {
-	void *at = nvs_ready() ? NULL : nvs_at(source, pe);
+	int r = nvs_ready();
 
-	(void)nvs_result(name, at ? nvs_copy_on(stream, dest, at, bytes) : -EINVAL);
+	if (!r && nvs.ibgda)
+		r = shmd_get_on_stream(shmd_world_ctx(nvs.world), dest, source, bytes, pe, stream);
+	else if (!r)
+		r = copy_from_on(stream, dest, nvs_at(source, pe), bytes);
+	(void)nvs_result(name, r);
 }
 
 static int copy_strided_on(char *dest, const char *source, struct nvs_strides strides, cuda_stream stream)
