@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# nvshmem-first.sh WHEEL BUNDLE [PES]: build nvshmem-first.cu with NVIDIA's headers and device library, and run it on shmemd.
+# nvshmem-first.sh WHEEL BUNDLE [PES [ARG...]]: build nvshmem-first.cu with NVIDIA's headers and device library, and run it on shmemd.
 #
 # WHEEL: the folder nvidia/nvshmem of an installed wheel (nvidia-nvshmem-cu13), with include and lib, or the program, if it is built already.
 # BUNDLE: what tools/gpu-bundle made. PES: how many processes (default: 2). Needs nvcc and a GPU. Nothing of NVIDIA's stays: the program is
-# built in a temporary folder.
+# built in a temporary folder. ARG: of the program. With NVSHMEM_DISABLE_P2P=1 the payload of NICs, printed at the end, says that it went by queues.
 # Exit status: that of the job.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -35,6 +35,8 @@ for ((i = 0; i < 200; i++)); do
     sleep 0.05
 done
 status=0
-"$bundle/bin/shmemctl" run --nvshmem -n "$n_pes" --timeout 120 -- "$program" || status=$?
+# shellcheck disable=SC2086 # several arguments are meant
+"$bundle/bin/shmemctl" run --nvshmem -n "$n_pes" --timeout 120 ${SHMEMD_RUN_ARGS:-} -- "$program" "${@:4}" || status=$?
+"$bundle/bin/shmemctl" metrics nics | grep '^shmemd_nic_payload_.*_total' || true
 [ "$status" = 0 ] || { echo "--- shmemd's log:"; tail -n 30 "$scratch/log"; } >&2
 exit "$status"

@@ -45,6 +45,9 @@ typedef void *stream_t;
 	X(void *, nvshmem_calloc, (size_t, size_t))                                                                                \
 	X(void *, nvshmem_align, (size_t, size_t))                                                                                 \
 	X(void, nvshmem_free, (void *))                                                                                            \
+	X(int, nvshmemx_buffer_register, (void *, size_t))                                                                         \
+	X(int, nvshmemx_buffer_unregister, (void *))                                                                               \
+	X(void, nvshmemx_buffer_unregister_all, (void))                                                                            \
 	X(void *, nvshmem_ptr, (const void *, int))                                                                                \
 	X(void *, nvshmemx_mc_ptr, (int32_t, const void *))                                                                        \
 	X(void, nvshmem_barrier_all, (void))                                                                                       \
@@ -98,6 +101,7 @@ struct device_library {
 	struct nvs_version version;
 	unsigned char *state, *transport;
 	int n_asked;
+	int selected; /* nvshmem_selected_device_transport when it was asked */
 	bool is_lost; /* it does not find its state */
 };
 extern struct device_library device_library;

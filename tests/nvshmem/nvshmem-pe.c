@@ -62,7 +62,7 @@ static void reads_the_state(void)
 	const uint64_t *peers = at(state.peer_heap_base_p2p);
 
 	CHECK(state.mype == me && state.npes == n && state.node_mype == me && state.node_npes == n);
-	CHECK(state.is_initialized && state.is_bootstrapped && state.job_connectivity == 1);
+	CHECK(state.is_initialized && state.is_bootstrapped && state.job_connectivity == 1 && !state.ibgda_is_initialized && !device_library.selected);
 	CHECK(peers[me] == state.heap_base && ((uint64_t *)at(state.peer_heap_base_remote))[me] == state.heap_base);
 	for (int pe = 0; pe < n; pe++)
 		CHECK(peers[pe] == (uint64_t)(uintptr_t)host.nvshmem_ptr(at(state.heap_base), pe));

@@ -14,7 +14,7 @@
 #include <shmd-info.h>
 #include <shmd/dev/args.h>
 
-#include "libclient/compat/nvshmem/nvs.h"
+#include "libclient/compat/nvshmem/ibgda.h"
 #include "proto/base/cleanup.h"
 
 #define WITH_MPI_COMM 0x2u
@@ -105,14 +105,16 @@ static int open_gpu(void)
 	return r ? r : device_open(which, info.node_pe, &nvs.device);
 }
 
-/* A state that names a PE which is not mapped would have kernels wait for ever. */
+/* Kernels reach a PE that is not mapped by queues, which lead to this node alone so far. */
 static int find_peers(uint64_t *ret_bases)
 {
+	if (nvs.facts.node_npes != nvs.facts.npes)
+		return shmd_error_set(-EOPNOTSUPP, "%d of %d PEs are on this node, and NVSHMEM programs need all of them here so far", nvs.facts.node_npes,
+				      nvs.facts.npes);
+	nvs.facts.n_apart = 0;
 	for (int pe = 0; pe < nvs.facts.npes; pe++) {
 		ret_bases[pe] = (uint64_t)(uintptr_t)shmd_ptr(nvs.world, (void *)(uintptr_t)nvs.facts.heap_base, pe);
-		if (!ret_bases[pe])
-			return shmd_error_set(-EOPNOTSUPP, "the GPU memory of PE %d is not mapped here, and NVSHMEM programs need that so far; allow the path "
-					      "mapped (SHMD_PATHS), and use GPUs of one node that reach each other", pe);
+		nvs.facts.n_apart += !ret_bases[pe];
 	}
 	return 0;
 }
@@ -155,6 +157,7 @@ static void drop_parts(void)
 	if (nvs.device) {
 		nvs_teams_drop();
 		nvs_sets_drop();
+		nvs_ibgda_drop();
 		device_free(nvs.device, nvs.tables);
 	}
 	nvs.tables = 0;
@@ -181,7 +184,11 @@ static int start(void)
 	if (!r)
 		r = nvs_agree(prepare());
 	if (!r)
+		r = nvs_ibgda_make();
+	if (!r)
 		r = nvs_sets_make();
+	if (!r)
+		r = nvs_ibgda_follow();
 	if (!r)
 		r = nvs_agree(nvs_teams_make());
 	/* A PE whose device library gets no state would be waited for by kernels of the others. */
@@ -291,8 +298,10 @@ void nvshmemid_hostlib_finalize(void *state, void *transport)
 	pthread_mutex_lock(&nvs.lock);
 	if (nvs.n_refs > 0) {
 		nvs_client_remove((uint64_t)(uintptr_t)state);
-		if (!--nvs.n_refs)
+		if (!--nvs.n_refs) {
+			nvs_ibgda_finish();
 			stop();
+		}
 	}
 	pthread_mutex_unlock(&nvs.lock);
 }

@@ -7,7 +7,7 @@
  */
 #include <errno.h>
 
-#include "libclient/compat/nvshmem/nvs.h"
+#include "libclient/compat/nvshmem/ibgda.h"
 
 #define ALIGNMENT 512u
 
@@ -21,6 +21,11 @@ static void *allocate(const char *name, size_t alignment, size_t bytes)
 	pthread_mutex_lock(&nvs.lock);
 	if (!r)
 		r = shmd_align(nvs.world, alignment < ALIGNMENT ? ALIGNMENT : alignment, bytes, SHMD_HINT_GPU, &memory);
+	if (!r) {
+		r = nvs_ibgda_follow();
+		if (r < 0)
+			(void)shmd_free(nvs.world, memory);
+	}
 	pthread_mutex_unlock(&nvs.lock);
 	if (r < 0)
 		(void)nvs_fail(name, r);
@@ -95,24 +100,39 @@ void *nvshmemx_mc_ptr(int32_t team, const void *memory)
 	return NULL;
 }
 
-/* Any memory of the host or of a GPU may be the local side of an operation, so there is nothing to register. */
+/* Where all PEs are mapped any memory of the host or of a GPU may be the local side of an operation; NICs know what is registered. */
 NVS_API int nvshmemx_buffer_register(void *memory, size_t bytes);
 int nvshmemx_buffer_register(void *memory, size_t bytes)
 {
-	(void)memory;
-	(void)bytes;
-	return nvs_result("nvshmemx_buffer_register", nvs_ready());
+	int r = nvs_ready();
+
+	pthread_mutex_lock(&nvs.lock);
+	if (!r)
+		r = nvs_ibgda_buffer_add(memory, bytes);
+	pthread_mutex_unlock(&nvs.lock);
+	return nvs_result("nvshmemx_buffer_register", r);
 }
 
 NVS_API int nvshmemx_buffer_unregister(void *memory);
 int nvshmemx_buffer_unregister(void *memory)
 {
-	(void)memory;
-	return nvs_result("nvshmemx_buffer_unregister", nvs_ready());
+	int r = nvs_ready();
+
+	pthread_mutex_lock(&nvs.lock);
+	if (!r)
+		r = nvs_ibgda_buffer_remove(memory);
+	pthread_mutex_unlock(&nvs.lock);
+	return nvs_result("nvshmemx_buffer_unregister", r);
 }
 
 NVS_API void nvshmemx_buffer_unregister_all(void);
 void nvshmemx_buffer_unregister_all(void)
 {
-	(void)nvs_result("nvshmemx_buffer_unregister_all", nvs_ready());
+	int r = nvs_ready();
+
+	pthread_mutex_lock(&nvs.lock);
+	if (!r)
+		r = nvs_ibgda_buffers_remove();
+	pthread_mutex_unlock(&nvs.lock);
+	(void)nvs_result("nvshmemx_buffer_unregister_all", r);
 }

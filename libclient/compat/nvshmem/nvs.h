@@ -2,7 +2,8 @@
 /*
  * The host library of NVSHMEM programs on the runtime: what its files share.
  *
- * A process has one job, which is a world of the runtime with a GPU heap; all of its PEs are on one node and map each other's memory.
+ * A process has one job, which is a world of the runtime with a GPU heap; all of its PEs are on one node. They map each other's memory, or reach it by
+ * queues (ibgda.h).
  *
  *	life.c		init, the steps to a job, finalize		clients.c	device libraries that get the state
  *	ready.c		settings, the heap when it is needed		agree.c		agreements of PEs
@@ -104,6 +105,7 @@ struct nvs {
 	uint64_t *agreement; /* in the host's heap: words by which PEs agree (agree.c) */
 	uint64_t *stream_words; /* symmetric GPU memory: uint64_t[max_teams][npes], by the PE that syncs (sync.c) */
 	struct nvs_client *clients;
+	struct nvs_ibgda *ibgda; /* ibgda.h; NULL: all PEs map each other's memory */
 };
 extern struct nvs nvs;
 
@@ -133,6 +135,8 @@ bool nvs_newer_is_allowed(void);
 /* The log is at debug or trace, which SHMD_DEBUG asks for. */
 bool nvs_is_verbose(void);
 int nvs_max_teams(void);
+/* Entries of a queue, if the user says how many. */
+uint32_t nvs_queue_depth(uint32_t otherwise);
 /* The GPU as the user names it, else "current": the context of the thread that starts the job. */
 void nvs_choose_gpu(char ret_which[SHMD_INFO_TEXT_BYTES]);
 
@@ -155,6 +159,8 @@ void nvs_sets_drop_team(int index);
 int nvs_client_add(struct nvs_client client);
 /* Clients that have no state yet get it. After a failure all of them stay, and the next call goes on. */
 int nvs_clients_show(void);
+/* The state of queues has changed. */
+int nvs_clients_show_queues(void);
 /* The start of the job has failed: nobody has its state. */
 void nvs_clients_hide(void);
 void nvs_client_remove(uint64_t state);
@@ -169,6 +175,10 @@ void nvs_clients_drop(void);
 int nvs_agreement_make(void);
 /* Collective: the error of this PE, or a sentence about another one that has failed. All PEs have called when it returns 0. */
 int nvs_agree(int error);
+/* Collective: the sum of the values of all PEs. */
+int nvs_agree_on(uint64_t value, uint64_t *ret_sum);
+/* NVS_PLACE_BYTES of this PE, and behind them room for those of all. */
+uint64_t *nvs_agreement_places(void);
 /* The same of the members of a team. */
 int nvs_agree_in(struct shmd_team *team, int error);
 

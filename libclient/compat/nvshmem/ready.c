@@ -43,6 +43,15 @@ int nvs_max_teams(void)
 	return n > (int)NVS_POOL_TEAMS ? (int)NVS_POOL_TEAMS : n;
 }
 
+uint32_t nvs_queue_depth(uint32_t otherwise)
+{
+	struct shmd_setting_info info;
+
+	if (find_setting("SHMD_QUEUE_DEPTH", &info) && strcmp(info.source, "default") != 0)
+		return (uint32_t)strtoul(info.value, NULL, 10);
+	return otherwise;
+}
+
 void nvs_choose_gpu(char ret_which[SHMD_INFO_TEXT_BYTES])
 {
 	struct shmd_setting_info info;

@@ -29,7 +29,8 @@ struct nvs_host_team *nvs_team_at(int32_t team)
 static int take_in(int index, struct shmd_team *team)
 {
 	struct nvs_host_team *mine = &nvs.teams[index];
-	struct nvs_members members = {.index = index, .my_pe = shmd_team_my_pe(team), .size = shmd_team_n_pes(team), .npes = nvs.facts.npes};
+	struct nvs_members members = {.index = index, .my_pe = shmd_team_my_pe(team), .size = shmd_team_n_pes(team), .npes = nvs.facts.npes,
+				     .by_queues = nvs.facts.by_queues};
 
 	*mine = (struct nvs_host_team){.team = team, .pes = calloc((size_t)members.size, sizeof(*mine->pes))};
 	if (!mine->pes)
@@ -52,7 +53,7 @@ static void forget(int index)
 /* The lowest PE with the GPU of this one. Collective. */
 static int find_leader(int *ret_leader)
 {
-	char *own = (char *)(nvs.agreement + 2 * NVS_AGREEMENT_WORDS), *all = own + PCI_BYTES;
+	char *own = (char *)nvs_agreement_places(), *all = own + PCI_BYTES;
 	int r = device_enter(nvs.device);
 
 	memset(own, 0, PCI_BYTES);
