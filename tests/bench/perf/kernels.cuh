@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The loops that shmemperf times, on the calls of shim.h. Two PEs run the kernels that both must be in; puts and atomics are those of PE 0
- * alone. A round writes what the next one does not: words grow from r.first on.
+ * alone. Words grow from r.first on. Launch bounds are the blocks of pe.cu: NVSHMEM's collectives have too many registers for 1,024 threads.
  */
 #ifndef SHMEMPERF_KERNELS_CUH
 #define SHMEMPERF_KERNELS_CUH
@@ -54,7 +54,7 @@ static __device__ __forceinline__ void perf_data(const struct perf_run &p, uint6
 	}
 }
 
-static __global__ void perf_put_signal(struct perf_run p)
+static __global__ void __launch_bounds__(1024) perf_put_signal(struct perf_run p)
 {
 	PERF_ROUNDS(perf_data(p, p.r.first + i + 1));
 }
@@ -70,23 +70,23 @@ static __global__ void perf_sync(struct perf_run p)
 }
 
 /* The result stands behind the elements, as in the floor's. */
-static __global__ void perf_sum(struct perf_run p)
+static __global__ void __launch_bounds__(512) perf_sum(struct perf_run p)
 {
 	PERF_ROUNDS(perf_sum_block(p.env, (float *)(p.r.source + p.r.bytes), (const float *)p.r.source, p.r.bytes / sizeof(float)));
 }
 
 /* More than source has room for twice. */
-static __global__ void perf_sum_large(struct perf_run p)
+static __global__ void __launch_bounds__(512) perf_sum_large(struct perf_run p)
 {
 	PERF_ROUNDS(perf_sum_block(p.env, (float *)p.r.own, (const float *)p.r.source, p.r.bytes / sizeof(float)));
 }
 
-static __global__ void perf_alltoall(struct perf_run p)
+static __global__ void __launch_bounds__(512) perf_alltoall(struct perf_run p)
 {
 	PERF_ROUNDS(perf_alltoall_block(p.env, p.r.own, p.r.source, p.r.bytes));
 }
 
-static __global__ void perf_fcollect(struct perf_run p)
+static __global__ void __launch_bounds__(512) perf_fcollect(struct perf_run p)
 {
 	PERF_ROUNDS(perf_fcollect_block(p.env, p.r.own, p.r.source, p.r.bytes));
 }
@@ -103,7 +103,7 @@ static __global__ void perf_fetch_adds(struct perf_run p)
 }
 
 /* Each block has a part of the data. */
-static __global__ void perf_puts(struct perf_run p)
+static __global__ void __launch_bounds__(1024) perf_puts(struct perf_run p)
 {
 	uint64_t part = p.r.bytes / gridDim.x, at = blockIdx.x * part;
 

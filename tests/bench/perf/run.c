@@ -128,10 +128,8 @@ int perf_run(const char *const argv[], unsigned int timeout_sec, const char *inp
 	if (r < 0)
 		kill(-child, SIGKILL);
 	status = status_of(child);
-	if (r < 0 || status < 0)
-		return r < 0 ? r : status;
 	*ret_text = take_ptr(text);
-	return status;
+	return r < 0 ? r : status;
 }
 
 /* ---- MPS ------------------------------------------------------------------------------------------------------------------------- */

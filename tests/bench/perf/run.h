@@ -8,7 +8,7 @@
 /*
  * Run a program until it ends, with all of its stdout in *ret_text; its stderr is the caller's. Returns its exit status, 128 + the number of the signal
  * that ended it, or negative: -ETIMEDOUT (it and its process group were killed), -E2BIG (more than 1 MiB of output), or what the system said. The
- * caller frees the text, which is NULL after an error. `input` is what it reads, or NULL.
+ * caller frees the text, which is there after an error, too, and NULL where nothing was started. `input` is what it reads, or NULL.
  */
 int perf_run(const char *const argv[], unsigned int timeout_sec, const char *input, char **ret_text);
 

@@ -144,24 +144,22 @@ static int run_nvshmem(struct perf *perf, char **ret_text)
 	return r;
 }
 
-/* A run that fails gives no figures; the others go on. */
+/* What a run printed before it failed counts; the others go on. */
 static bool run_side(struct perf *perf, enum perf_side side)
 {
 	_cleanup_free_ char *text = NULL;
-	int r;
+	int r, read;
 
 	if (side == PERF_NVSHMEM)
 		r = run_nvshmem(perf, &text);
 	else
 		r = run_pair(perf, perf->ours, side == PERF_FLOOR ? "floor" : "rows", &text);
-	if (r) {
+	if (r)
 		fprintf(stderr, "shmemperf: a run of %s failed: %s%d\n", perf_side_name(side), r < 0 ? "errno " : "exit status ", r < 0 ? -r : r);
-		return false;
-	}
-	r = perf_table_read(&perf->table, side, text);
-	if (r < 0)
+	read = text ? perf_table_read(&perf->table, side, text) : 0;
+	if (read < 0)
 		fprintf(stderr, "shmemperf: a run of %s printed what is no row:\n%s\n", perf_side_name(side), text);
-	return r >= 0;
+	return !r && read >= 0;
 }
 
 static bool run_all(struct perf *perf)
