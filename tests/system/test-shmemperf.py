@@ -98,6 +98,7 @@ def on_one_gpu_there_is_an_mps_server_and_goals_are_not_judged(program):
     status, text, log = lab.run('--runs', '1', N_GPUS='1', ROWS=rows)
     assert status == 0 and 'both PEs on one GPU, MPS' in text and '| behind |' in text, text
     assert log[0] == 'mps -d' and log[-1] == 'mps quit', log
+    assert lab.run('--runs', '1', N_GPUS='1')[0] == 1, 'rows that were not measured are no success here, either'
     assert lab.run('--runs', '1', '--mode', 'gpus', N_GPUS='1')[0] == 77
     assert lab.run('--runs', '1', '--mode', 'mps', ROWS=rows)[2][0] == 'mps -d'
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
@@ -39,9 +40,16 @@ TEST(a_program_that_takes_too_long_dies_with_what_it_started)
 {
 	_cleanup_free_ char *text = NULL;
 	uint64_t begin = nsec_now();
+	int held[2];
+	char byte;
 
+	/* The one end is inherited by all that it starts. */
+	ASSERT_OK(pipe(held));
 	ASSERT_ERR(run_shell("echo row; sleep 60 & sleep 60; wait", 1, NULL, &text), ETIMEDOUT);
 	ASSERT_STREQ(text, "row\n");
+	close(held[1]);
+	ASSERT_EQ(read(held[0], &byte, 1), 0);
+	close(held[0]);
 	ASSERT_LT(nsec_now() - begin, UINT64_C(15000000000));
 }
 
