@@ -199,13 +199,46 @@ def host_and_streams(world):
     world.barrier()
 
 
+def lives(world):
+    """A tensor keeps its memory while a view of it is there, and no longer."""
+    whole = world.zeros(4096, torch.int64)
+    address, view = whole.data_ptr(), whole[1:2]
+    del whole
+    other = world.zeros(4096, torch.int64)
+    check(other.data_ptr() != address and view.item() == 0, "memory that a view keeps")
+    del view, other
+    torch.cuda.synchronize()
+    world.barrier()
+    check(world.zeros(4096, torch.int64).data_ptr() == address, "memory that was given back")
+    world.barrier()
+
+
+def graphs(world):
+    """Stream calls that torch captures."""
+    left, right = (world.my_pe - 1) % world.n_pes, (world.my_pe + 1) % world.n_pes
+    source, dest = world.zeros(64, torch.int32), world.zeros(64, torch.int32)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        world.put_on_stream(dest, source, right)
+        world.barrier_on_stream()
+    for turn in range(1, ROUNDS + 1):
+        source.fill_(10 * turn + world.my_pe)
+        graph.replay()
+        torch.cuda.synchronize()
+        check(dest.tolist() == [10 * turn + left] * 64, f"graph, turn {turn}")
+        world.barrier()
+    world.stream_status()
+
+
 def main():
     torch.cuda.set_device(int(os.environ.get("SHMD_NODE_RANK", "0")) % torch.cuda.device_count())
-    with shmemclient.World(gpu="current", timeout=20) as world:
+    with shmemclient.World(gpu="current", timeout=60) as world:
         status = torch.zeros(8, dtype=torch.int32, device="cuda")
         if world.my_pe == 0:
             print(f"{world.n_pes} PEs, torch {torch.__version__}, Triton {triton.__version__}, shmemclient {shmemclient.version()}")
         host_and_streams(world)
+        lives(world)
+        graphs(world)
         # Compiling takes seconds, in which other PEs would wait.
         source, mine = kernels(world, status)
         times(world, source, mine, status)

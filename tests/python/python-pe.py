@@ -187,13 +187,20 @@ def errors(world):
     again.free()
 
 
+def raises(world):
+    """One PE fails; the others wait for it."""
+    if world.my_pe == 0:
+        raise RuntimeError("this PE fails")
+    world.barrier()
+
+
 def main():
     what = sys.argv[1]
     if what == "gpu":
         ctypes.CDLL("libcuda.so.1").fake_cuda_set_current(0)
     attr = {"gpu": {"gpu": "current", "gpu_heap_bytes": 1 << 22}, "errors": {"timeout": 0.5, "gpu": "none"}}.get(what, {})
     with shmemclient.World(**attr) as world:
-        {"host": host, "gpu": gpu, "errors": errors}[what](world)
+        {"host": host, "gpu": gpu, "errors": errors, "raises": raises}[what](world)
         kept = world.malloc(64)
     # A world that has closed has nothing that could be given back.
     kept.free()
