@@ -5,6 +5,7 @@
 The program prints those of the header; the package has no more and no others.
 """
 import ctypes
+import os
 import subprocess
 import sys
 
@@ -26,7 +27,8 @@ def of_package():
 
 
 def main():
-    printed = subprocess.run([sys.argv[1]], check=True, capture_output=True, text=True).stdout
+    # meson names what runs programs of a cross build.
+    printed = subprocess.run([*os.environ.get("MESON_EXE_WRAPPER", "").split(), sys.argv[1]], check=True, capture_output=True, text=True).stdout
     header = {name: int(number) for name, number in (line.rsplit(" ", 1) for line in printed.splitlines())}
     package = of_package()
     wrong = [f"{name}: {header.get(name)} in the header, {package.get(name)} in the package"
