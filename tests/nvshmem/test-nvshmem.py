@@ -41,9 +41,9 @@ def main():
         other = way.split(',')[1]
         done = start(1, 4, 'another', OTHER_LIBRARY=other)
         expect(done, 'another library of the name', words=[f'has loaded {other}, too'])
-        done = start(1, 4, 'cycles', SHMD_DEBUG='1')
+        done = start(1, 4, 'another', SHMD_DEBUG='1')
         expect(done, 'which library', words=['NVSHMEM calls of this process go to ', 'libnvshmem_host.so.3'])
-        done = start(1, 4, 'cycles')
+        done = start(1, 4, 'another')
         expect(done, 'one library')
         if done.stderr:
             sys.exit(f'it warns without a cause: {done.stderr!r}')
