@@ -194,7 +194,7 @@ static void serves_the_host(struct memory *m)
 	host.nvshmem_iget32(back, ints, 2, 1, 2, right);
 	CHECK(back[0] == me && back[2] == me + 1);
 	CHECK(*(double *)(void *)&m->words[8] == 2.5 + left && host.nvshmem_double_g((double *)(void *)&m->words[8], right) == 2.5 + me);
-	/* What comes next changes these. */
+	/* The next step changes these. */
 	host.nvshmem_barrier_all();
 }
 
