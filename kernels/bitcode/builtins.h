@@ -40,10 +40,20 @@ SHMDB_FN struct shmdb_index shmdb_block_size(void)
 
 /* ---- threads of a warp and of a block */
 
-/* __syncthreads() is clang's own. */
+/*
+ * Statements and not clang's builtins: LLVM believes that these do not change a variable in shared memory whose address nobody takes, and moves
+ * loads of it in front of the barrier.
+ */
+SHMDB_FN void shmdb_block_barrier(void)
+{
+	asm volatile("bar.sync 0;" : : : "memory");
+}
+
+#define __syncthreads() shmdb_block_barrier()
+
 SHMDB_FN void __syncwarp(uint32_t lanes = 0xffffffffu)
 {
-	__nvvm_bar_warp_sync(lanes);
+	asm volatile("bar.warp.sync %0;" : : "r"(lanes) : "memory");
 }
 
 SHMDB_FN uint32_t __activemask(void)

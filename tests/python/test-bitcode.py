@@ -4,7 +4,7 @@
 
 names   the table of the Python package has the functions of device.cu with their arguments, and the bitcode defines them
 text    the changes that compile.py makes to the text of LLVM
-ptx     the bitcode becomes PTX without undefined names
+ptx     the bitcode becomes PTX without undefined names, in which a block's threads wait before they read what its leader stored
 ptxas   ptxas of CUDA 12.3 or later takes that PTX for sm_90
 """
 import importlib.util
@@ -87,9 +87,24 @@ def to_ptx(bitcode, clang):
                           check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
+def early_loads(made):
+    """Loads of a word that threads of a block share, but without a barrier between the leader's store and them."""
+    wrong, waited, n_loads = [], False, 0
+    for line in map(str.strip, made.splitlines()):
+        if line.startswith("bar.sync"):
+            waited = True
+        elif line.endswith(":") or "st.shared" in line:
+            waited = False
+        elif "ld.shared" in line:
+            n_loads += 1
+            if not waited:
+                wrong.append(f"no barrier before: {line}")
+    return wrong if n_loads else ["no load of shared memory"]
+
+
 def ptx(bitcode, clang):
     made = to_ptx(bitcode, clang)
-    wrong = [line for line in made.splitlines() if line.startswith(".extern")]
+    wrong = [line for line in made.splitlines() if line.startswith(".extern")] + early_loads(made)
     return wrong if ".visible .func" in made else wrong + ["no functions"]
 
 
