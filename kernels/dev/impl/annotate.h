@@ -66,6 +66,12 @@
 #define SHMDI_FIXED(field) (field)
 #endif
 
+#if SHMDI_CUDA
+#define SHMDI_ALIGNED16 __align__(16)
+#else
+#define SHMDI_ALIGNED16 __attribute__((aligned(16)))
+#endif
+
 /* Sixteen bytes, aligned to 16, of another struct that was written before the kernel started. */
 SHMDI_FN void shmdi_fixed16(const void *src, uint64_t *ret_lo, uint64_t *ret_hi)
 {

@@ -33,7 +33,28 @@ struct shmdi_complex_double {
 #define SHMDI_OP_REST(T, C, OP)                                                                                                    \
 	for (; at + sizeof(T) <= bytes; at += sizeof(T))                                                                           \
 		*(T *)(to + at) = (T)OP((C) * (const T *)(a + at), (C) * (const T *)(b + at));
-#define SHMDI_OP_MANY(T, VOP)
+/* As vectors of 16 bytes, where all three lie so; two of each operand are under way. */
+#define SHMDI_OP_MANY(T, C, OP)                                                                                                    \
+	union {                                                                                                                    \
+		ulonglong2 all;                                                                                                    \
+		T each[16 / sizeof(T)];                                                                                            \
+	} x[2], y[2];                                                                                                              \
+	uint32_t k;                                                                                                                \
+                                                                                                                                   \
+	for (; at + 32 <= bytes && SHMDI_OP_LIE_WELL(to, a, b); at += 32) {                                                        \
+		x[0].all = *(const ulonglong2 *)(a + at);                                                                          \
+		y[0].all = *(const ulonglong2 *)(b + at);                                                                          \
+		x[1].all = *(const ulonglong2 *)(a + at + 16);                                                                     \
+		y[1].all = *(const ulonglong2 *)(b + at + 16);                                                                     \
+		_Pragma("unroll") for (k = 0; k < 16 / sizeof(T); k++)                                                             \
+		{                                                                                                                  \
+			x[0].each[k] = (T)SHMDI_##OP((C)x[0].each[k], (C)y[0].each[k]);                                            \
+			x[1].each[k] = (T)SHMDI_##OP((C)x[1].each[k], (C)y[1].each[k]);                                            \
+		}                                                                                                                  \
+		*(ulonglong2 *)(to + at) = x[0].all;                                                                               \
+		*(ulonglong2 *)(to + at + 16) = x[1].all;                                                                          \
+	}
+#define SHMDI_OP_LIE_WELL(to, a, b) (!(((uint64_t)(uintptr_t)(to) | (uint64_t)(uintptr_t)(a) | (uint64_t)(uintptr_t)(b)) % 16))
 #define SHMDI_OP_LINKAGE SHMDI_FN
 #else
 #define SHMDI_OP_REST(T, C, OP)                                                                                                    \
@@ -57,7 +78,7 @@ struct shmdi_complex_double {
 #define SHMDI_VOP_AND(V, x, y) ((x) & (y))
 #define SHMDI_VOP_OR(V, x, y) ((x) | (y))
 #define SHMDI_VOP_XOR(V, x, y) ((x) ^ (y))
-#define SHMDI_OP_MANY(T, VOP)                                                                                                      \
+#define SHMDI_OP_MANY(T, C, OP)                                                                                                    \
 	typedef T V __attribute__((vector_size(16)));                                                                              \
 	V x[2], y[2];                                                                                                              \
                                                                                                                                    \
@@ -66,8 +87,8 @@ struct shmdi_complex_double {
 		__builtin_memcpy(&y[0], b + at, 16);                                                                               \
 		__builtin_memcpy(&x[1], a + at + 16, 16);                                                                          \
 		__builtin_memcpy(&y[1], b + at + 16, 16);                                                                          \
-		x[0] = VOP(V, x[0], y[0]);                                                                                         \
-		x[1] = VOP(V, x[1], y[1]);                                                                                         \
+		x[0] = SHMDI_V##OP(V, x[0], y[0]);                                                                                 \
+		x[1] = SHMDI_V##OP(V, x[1], y[1]);                                                                                 \
 		__builtin_memcpy(to + at, &x[0], 16);                                                                              \
 		__builtin_memcpy(to + at + 16, &x[1], 16);                                                                         \
 	}
@@ -78,7 +99,7 @@ struct shmdi_complex_double {
 	{                                                                                                                          \
 		uint64_t at = 0;                                                                                                   \
                                                                                                                                    \
-		SHMDI_OP_MANY(T, SHMDI_V##OP)                                                                                      \
+		SHMDI_OP_MANY(T, C, OP)                                                                                            \
 		SHMDI_OP_REST(T, C, SHMDI_##OP)                                                                                    \
 	}
 

@@ -18,7 +18,7 @@
 
 /* Bytes that a thread combines at once; a multiple of every element. */
 #if SHMDI_CUDA
-#define SHMDI_COLL_TILE 16u
+#define SHMDI_COLL_TILE 32u
 #else
 #define SHMDI_COLL_TILE 4096u
 #endif
@@ -145,7 +145,7 @@ SHMDI_FN void shmdi_scan_give(const struct shmdi_coll *c, const struct shmdi_mat
 {
 	uint8_t *addr = shmdi_math_addr(c, &c->dest, i, tile->at);
 
-	__builtin_memcpy(addr ? addr : shmdi_landing_at(c, m, i) + tile->into, result, tile->bytes);
+	shmdi_bytes_copy(addr ? addr : shmdi_landing_at(c, m, i) + tile->into, result, tile->bytes);
 }
 
 /* `sum` has what the members before this one gave, and `before` room for it: the result may take the place of the elements. */
@@ -155,11 +155,11 @@ SHMDI_FN void shmdi_scan_exclusive(const struct shmdi_coll *c, const struct shmd
 	const uint8_t *source = shmdi_math_source(c, m, tile, i);
 
 	if (i) {
-		__builtin_memcpy(before, sum, tile->bytes);
+		shmdi_bytes_copy(before, sum, tile->bytes);
 		shmdi_op(m->type, m->op, sum, sum, source, tile->bytes);
 	} else {
 		shmdi_math_neutral(m, before, tile->bytes);
-		__builtin_memcpy(sum, source, tile->bytes);
+		shmdi_bytes_copy(sum, source, tile->bytes);
 	}
 	shmdi_scan_give(c, m, tile, i, before);
 }
@@ -172,14 +172,14 @@ SHMDI_FN void shmdi_scan_inclusive(const struct shmdi_coll *c, const struct shmd
 	if (i)
 		shmdi_op(m->type, m->op, sum, sum, source, tile->bytes);
 	else
-		__builtin_memcpy(sum, source, tile->bytes);
+		shmdi_bytes_copy(sum, source, tile->bytes);
 	shmdi_scan_give(c, m, tile, i, sum);
 }
 
 SHMDI_FN void shmdi_scan_tile(const struct shmdi_coll *c, const struct shmdi_math *m, const struct shmdi_part *part,
 			      const struct shmdi_tile *tile, uint8_t *sum)
 {
-	uint64_t before[SHMDI_COLL_TILE / 8];
+	SHMDI_ALIGNED16 uint64_t before[SHMDI_COLL_TILE / 8];
 	uint32_t i;
 
 	for (i = part->first; i < part->last; i++) {
@@ -203,11 +203,11 @@ SHMDI_FN void shmdi_reduce_give(const struct shmdi_coll *c, const struct shmdi_m
 	uint32_t i;
 
 	if (result != own)
-		__builtin_memcpy(own, result, tile->bytes);
+		shmdi_bytes_copy(own, result, tile->bytes);
 	for (i = 0; i + 1 < c->n && m->kind != SHMDI_REDUCE_SCATTER; i++) {
 		addr = shmdi_math_addr(c, &c->dest, shmdi_coll_other(c, i), tile->at);
 		if (addr)
-			__builtin_memcpy(addr, result, tile->bytes);
+			shmdi_bytes_copy(addr, result, tile->bytes);
 	}
 }
 
@@ -277,7 +277,7 @@ SHMDI_SLOW int shmdi_math_send_one(const struct shmdi_coll *c, const struct shmd
 /* A piece of the range by windows of members. All threads of the scope. */
 SHMDI_APART int shmdi_math_piece(const struct shmdi_coll *c, const struct shmdi_math *m, struct shmdi_part *part)
 {
-	uint64_t sum[SHMDI_COLL_TILE / 8];
+	SHMDI_ALIGNED16 uint64_t sum[SHMDI_COLL_TILE / 8];
 	int rc = SHMD_DEV_OK;
 
 	for (part->first = 0; part->first < c->n && !rc; part->first = part->last) {

@@ -34,7 +34,7 @@ SHMDI_FN int shmdi_slots_combine(const struct shmdi_coll *c, const struct shmdi_
 		if (i)
 			shmdi_op(m->type, m->op, result, result, shmdi_slots_at(c, m, i), bytes);
 		else
-			__builtin_memcpy(result, shmdi_slots_at(c, m, 0), bytes);
+			shmdi_bytes_copy(result, shmdi_slots_at(c, m, 0), bytes);
 	}
 	return rc;
 }
@@ -61,7 +61,7 @@ SHMDI_APART int shmdi_slots_math_one(const struct shmdi_coll *c, const struct sh
 	if (!rc && c->by_queue)
 		rc = shmdi_coll_settle_one(c);
 	if (!rc)
-		__builtin_memcpy(c->dest.own, result, bytes);
+		shmdi_bytes_copy(c->dest.own, (const uint8_t *)result, bytes);
 	return rc;
 }
 

@@ -261,7 +261,7 @@ SHMDI_FN int shmdi_coll_tell_at(const struct shmdi_coll *c, uint32_t i, uint32_t
 	if (note->word)
 		*(uint64_t *)(slot + 8) = *note->word;
 	if (note->bytes)
-		__builtin_memcpy(slot + (note->word ? 16 : 8), note->data, note->bytes);
+		shmdi_bytes_copy(slot + (note->word ? 16 : 8), note->data, note->bytes);
 	shmdi_pes_publish64((uint64_t *)slot, c->number);
 	return SHMD_DEV_OK;
 }

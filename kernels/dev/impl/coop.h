@@ -45,6 +45,21 @@ SHMDI_FN int shmdi_scope_enter(int scope)
 	return 1;
 }
 
+/* Whether all threads of the scope say yes: one answer for all of them, and a barrier as shmdi_scope_enter(). */
+SHMDI_FN int shmdi_scope_all(int scope, int says_yes)
+{
+#if SHMDI_CUDA
+	if (scope == SHMD_DEV_WARP) {
+		__syncwarp();
+		return __all_sync(0xffffffffu, says_yes);
+	}
+	if (scope == SHMD_DEV_BLOCK)
+		return __syncthreads_and(says_yes);
+#endif
+	(void)scope;
+	return says_yes;
+}
+
 /* Return the leader's value to all threads of the scope. */
 SHMDI_FN uint64_t shmdi_scope_share(int scope, uint64_t value)
 {
@@ -71,6 +86,11 @@ SHMDI_FN int shmdi_scope_leave(int scope, int status)
 {
 	if (scope == SHMD_DEV_THREAD)
 		return status;
+#if SHMDI_CUDA
+	/* One barrier where sharing a value takes two. */
+	if (scope == SHMD_DEV_BLOCK && SHMDI_LIKELY(!__syncthreads_or(shmdi_thread_rank() == 0 && status != SHMD_DEV_OK)))
+		return SHMD_DEV_OK;
+#endif
 	return (int)(int64_t)shmdi_scope_share(scope, (uint64_t)(int64_t)status);
 }
 

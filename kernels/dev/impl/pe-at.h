@@ -83,8 +83,15 @@ SHMDI_FN int shmdi_pe_number(const struct shmd_dev_ctx *ctx, const struct shmd_d
 /* Whether [offset, offset + bytes) is in use. */
 SHMDI_FN int shmdi_heap_has(const struct shmd_dev_heap *heap, uint64_t offset, uint64_t bytes)
 {
-	uint64_t used = shmdi_used_load(heap);
+	uint64_t used;
 
+#if SHMDI_CUDA
+	/* The number only grows: one from a cache may be old, and what it covers is in use all the same. */
+	used = *(const uint64_t *)&heap->used_bytes;
+	if (SHMDI_LIKELY(offset <= used && bytes <= used - offset))
+		return 1;
+#endif
+	used = shmdi_used_load(heap);
 	return offset <= used && bytes <= used - offset;
 }
 
@@ -145,22 +152,24 @@ SHMDI_FN int shmdi_pe_find_one(const struct shmd_dev_ctx *ctx, const void *ptr, 
 	return shmdi_pe_reach(world, at);
 }
 
-/*
- * The copy of ptr at a PE of the context. All threads of the scope get the same answer, although a path may change at any time:
- * they must not part ways.
- */
-SHMDI_FN int shmdi_pe_find(const struct shmd_dev_ctx *ctx, const void *ptr, uint64_t bytes, uint32_t pe, int scope,
-			   struct shmdi_pe_at *at)
+/* The leader's answer to all threads of the scope: a path may change between the looks of two threads, and they must not part ways. */
+SHMDI_SLOW int shmdi_pe_agree(int scope, int rc, struct shmdi_pe_at *at)
 {
-	int rc;
-
-	if (scope == SHMD_DEV_THREAD)
-		return shmdi_pe_find_one(ctx, ptr, bytes, pe, at);
-	(void)shmdi_scope_enter(scope);
-	rc = shmdi_pe_find_one(ctx, ptr, bytes, pe, at);
 	rc = shmdi_scope_leave(scope, rc);
 	at->addr = shmdi_scope_share(scope, at->addr);
 	return rc;
+}
+
+/* The copy of ptr at a PE of the context. All threads of the scope get the same answer, after a barrier of it. */
+SHMDI_FN int shmdi_pe_find(const struct shmd_dev_ctx *ctx, const void *ptr, uint64_t bytes, uint32_t pe, int scope,
+			   struct shmdi_pe_at *at)
+{
+	int rc = shmdi_pe_find_one(ctx, ptr, bytes, pe, at);
+
+	/* Where the copy is mapped its address never changes. */
+	if (scope == SHMD_DEV_THREAD || SHMDI_LIKELY(shmdi_scope_all(scope, !rc && at->addr)))
+		return rc;
+	return shmdi_pe_agree(scope, rc, at);
 }
 
 /* The outcome where shmdi_pe_find() failed: without bytes any address will do. */

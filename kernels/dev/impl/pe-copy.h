@@ -41,6 +41,27 @@ SHMDI_FN uint32_t shmdi_scope_size(int scope)
 	return scope == SHMD_DEV_WARP ? 32 : scope == SHMD_DEV_BLOCK ? blockDim.x * blockDim.y * blockDim.z : 1;
 }
 
+/* The loads of so many units are under way before the first store. */
+#define SHMDI_COPY_AHEAD 4
+
+/* Units of 16 bytes: those that remain are less than SHMDI_COPY_AHEAD for each thread. Returns how many are done. */
+SHMDI_FN uint64_t shmdi_copy_many(ulonglong2 *dest, const ulonglong2 *source, uint64_t n, uint32_t rank, uint32_t size)
+{
+	uint64_t step = (uint64_t)SHMDI_COPY_AHEAD * size, done = 0;
+	ulonglong2 units[SHMDI_COPY_AHEAD];
+	int k;
+
+	for (; n - done >= step; done += step) {
+#pragma unroll
+		for (k = 0; k < SHMDI_COPY_AHEAD; k++)
+			units[k] = source[done + rank + (uint64_t)k * size];
+#pragma unroll
+		for (k = 0; k < SHMDI_COPY_AHEAD; k++)
+			dest[done + rank + (uint64_t)k * size] = units[k];
+	}
+	return done;
+}
+
 /* The threads take units in turn: 16 bytes where both sides are aligned, else 8, else 1. */
 SHMDI_SLOW void shmdi_copy_long(void *dest, const void *source, uint64_t bytes, int scope)
 {
@@ -48,7 +69,8 @@ SHMDI_SLOW void shmdi_copy_long(void *dest, const void *source, uint64_t bytes, 
 	uint32_t rank = shmdi_scope_rank(scope), size = shmdi_scope_size(scope);
 
 	if (both % 16 == 0) {
-		for (i = rank; i < bytes / 16; i += size)
+		done = shmdi_copy_many((ulonglong2 *)dest, (const ulonglong2 *)source, bytes / 16, rank, size);
+		for (i = done + rank; i < bytes / 16; i += size)
 			((ulonglong2 *)dest)[i] = ((const ulonglong2 *)source)[i];
 		done = bytes / 16 * 16;
 	} else if (both % 8 == 0) {
@@ -60,6 +82,51 @@ SHMDI_SLOW void shmdi_copy_long(void *dest, const void *source, uint64_t bytes, 
 		((uint8_t *)dest)[i] = ((const uint8_t *)source)[i];
 }
 #endif
+
+#if SHMDI_CUDA
+/* The loads of four words are under way before the first store. */
+#define SHMDI_COPY_WORDS(T)                                                                                                        \
+	do {                                                                                                                       \
+		const T *in = (const T *)source;                                                                                   \
+		T *out = (T *)dest, a, b, c, d;                                                                                    \
+                                                                                                                                   \
+		for (; n >= 4; n -= 4, in += 4, out += 4) {                                                                        \
+			a = in[0];                                                                                                 \
+			b = in[1];                                                                                                 \
+			c = in[2];                                                                                                 \
+			d = in[3];                                                                                                 \
+			out[0] = a;                                                                                                \
+			out[1] = b;                                                                                                \
+			out[2] = c;                                                                                                \
+			out[3] = d;                                                                                                \
+		}                                                                                                                  \
+		for (; n; n--)                                                                                                     \
+			*out++ = *in++;                                                                                            \
+	} while (0)
+#endif
+
+/*
+ * Any number of bytes, by one thread, between places that others do not write meanwhile. On a GPU by the widest words that both places allow:
+ * memcpy of a length that the compiler does not know goes byte by byte there.
+ */
+SHMDI_FN void shmdi_bytes_copy(void *dest, const void *source, uint64_t bytes)
+{
+#if SHMDI_CUDA
+	uint64_t both = (uint64_t)(uintptr_t)dest | (uint64_t)(uintptr_t)source | bytes;
+	uint64_t n = both % 16 == 0 ? bytes / 16 : both % 8 == 0 ? bytes / 8 : both % 4 == 0 ? bytes / 4 : bytes;
+
+	if (both % 16 == 0)
+		SHMDI_COPY_WORDS(ulonglong2);
+	else if (both % 8 == 0)
+		SHMDI_COPY_WORDS(uint64_t);
+	else if (both % 4 == 0)
+		SHMDI_COPY_WORDS(uint32_t);
+	else
+		SHMDI_COPY_WORDS(uint8_t);
+#else
+	__builtin_memcpy(dest, source, bytes);
+#endif
+}
 
 /* All threads of the scope call; the copy is complete when they return. */
 SHMDI_FN void shmdi_copy(void *dest, const void *source, uint64_t bytes, int scope)

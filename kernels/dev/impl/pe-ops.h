@@ -287,17 +287,19 @@ SHMDI_FN int shmdi_put_signal(struct shmd_dev_ctx *ctx, const struct shmd_dev_pu
 
 	if (SHMDI_UNLIKELY(!shmdi_pe_signal_is_valid(signal)))
 		return SHMD_DEV_INVALID;
-	rc = shmdi_pe_find(ctx, signal->word, 8, put->pe, mode->scope, &word);
+	rc = shmdi_pe_find_one(ctx, signal->word, 8, put->pe, &word);
+	at = word;
 	if (SHMDI_LIKELY(!rc) && SHMDI_LIKELY(put->bytes))
-		rc = shmdi_pe_find(ctx, put->dest, put->bytes, put->pe, mode->scope, &at);
-	else
-		at = word;
-	if (SHMDI_UNLIKELY(rc))
-		return rc;
-	if (SHMDI_UNLIKELY(!at.addr || !word.addr || !shmdi_atomics_in_place(ctx))) {
+		rc = shmdi_pe_find_one(ctx, put->dest, put->bytes, put->pe, &at);
+	if (SHMDI_UNLIKELY(!shmdi_scope_all(mode->scope, !rc && at.addr && word.addr && shmdi_atomics_in_place(ctx)))) {
 		struct shmd_dev_amo amo = shmdi_pe_signal_amo(signal);
 
-		return shmdi_queue_put_signal(shmdi_move_of(ctx, mode, 0, waits), put, &at, &word, &amo);
+		rc = shmdi_pe_agree(mode->scope, rc, &at);
+		(void)shmdi_pe_agree(mode->scope, rc, &word);
+		if (rc)
+			return rc;
+		if (!at.addr || !word.addr || !shmdi_atomics_in_place(ctx))
+			return shmdi_queue_put_signal(shmdi_move_of(ctx, mode, 0, waits), put, &at, &word, &amo);
 	}
 	shmdi_copy((void *)(uintptr_t)at.addr, put->source, put->bytes, mode->scope);
 	if (shmdi_scope_enter(mode->scope))

@@ -252,9 +252,18 @@ SHMDI_FN int shmd_dev_team_sync(struct shmd_dev_ctx *ctx, struct shmd_dev_team *
 
 SHMDI_FN int shmd_dev_team_barrier_as(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, struct shmd_dev_mode mode)
 {
-	int rc = shmd_dev_quiet_as(ctx, mode);
+	int rc = SHMD_DEV_OK;
 
-	return rc ? rc : shmd_dev_team_sync_as(ctx, team, mode);
+	if (shmdi_scope_enter(mode.scope)) {
+		/* Each message of a sync publishes what was stored before it. */
+		if (shmdi_ctx_has_queues(ctx) || SHMDI_FIXED(team->n_pes) == 1)
+			shmdi_pes_flush();
+		if (shmdi_ctx_has_queues(ctx))
+			rc = shmdi_queues_quiet(ctx, &mode);
+		if (!rc)
+			rc = shmdi_sync_one(ctx, team, &mode);
+	}
+	return shmdi_scope_leave(mode.scope, rc);
 }
 
 SHMDI_FN int shmd_dev_team_barrier(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team)

@@ -144,7 +144,7 @@ static int run_nvshmem(struct perf *perf, char **ret_text)
 	return r;
 }
 
-/* What a run printed before it failed counts; the others go on. */
+/* Rows printed before a failure count; the other runs go on. */
 static bool run_side(struct perf *perf, enum perf_side side)
 {
 	_cleanup_free_ char *text = NULL;
