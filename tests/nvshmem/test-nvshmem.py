@@ -8,7 +8,7 @@ import sys
 PATIENCE_SEC = 150
 # Scratch of every team is memory, and here of the host.
 FEW_TEAMS = {'SHMD_MAX_TEAMS': '10'}
-MISSING = ['nvshmem_int_sum_reduce', 'nvshmem_int_atomic_add', 'nvshmem_int_atomic_fetch_add']
+MISSING = ['nvshmemx_qp_create', 'nvshmem_debug_log']
 
 
 def run(shmemctl, n_pes, command, environment):
@@ -33,6 +33,11 @@ def main():
     if way == 'refused':
         expect(start(1, 9, 'refused'), 'a minor that is newer', words=['NVSHMEM 3.9.5', 'SHMD_NVSHMEM_NEWER=on'])
         expect(start(1, 9, 'all', SHMD_NVSHMEM_NEWER='on'), 'a minor that is newer, and allowed', status=1, words=['host.nvshmemx_cumodule_init(kernels) == 3'])
+    elif way == 'ops':
+        for n_pes in (1, 2, 3):
+            expect(start(n_pes, 8, 'all'), f'{n_pes} PEs')
+    elif way == 'none':
+        expect(start(2, 4, 'none'), 'no kernels', words=['nvshmem_int_sum_reduce', 'kernels'])
     elif way in ('late', 'cycles', 'fails'):
         expect(start(2, 4, way), way)
     else:

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include <shmd-info.h>
+#include <shmd-stream.h>
 #include <shmd/dev/args.h>
 
 #include "libclient/compat/nvshmem/nvs.h"
@@ -152,6 +153,15 @@ static int prepare(void)
 	return r ? r : make_tables();
 }
 
+/*
+ * Now, since CUDA may wait for kernels that run when the runtime's are loaded. A library that was built without nvcc has none: then syncs on
+ * streams are by the driver, and what needs a kernel says so when it is called.
+ */
+static int find_kernels(void)
+{
+	return nvs_agree_all(!shmd_quiet_on_stream(shmd_world_ctx(nvs.world), nvs.device->stream), &nvs.has_kernels);
+}
+
 static void drop_parts(void)
 {
 	if (nvs.device) {
@@ -181,6 +191,8 @@ static int start(void)
 	if (!r)
 		r = nvs_agree(prepare());
 	if (!r)
+		r = find_kernels();
+	if (!r)
 		r = nvs_sets_make();
 	if (!r)
 		r = nvs_agree(nvs_teams_make());
@@ -205,6 +217,8 @@ static int start_and_show(void)
 static void stop(void)
 {
 	__atomic_store_n(&nvs.status, NVS_STATUS_NONE, __ATOMIC_RELEASE);
+	if (nvs.device && nvs.has_kernels)
+		(void)nvs_result("a call on a stream", shmd_stream_status(nvs.world));
 	nvs_clients_drop();
 	drop_parts();
 	if (shmd_world_close(nvs.world) < 0)

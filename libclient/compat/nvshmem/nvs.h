@@ -9,6 +9,8 @@
  *	sets.c		scratch and teams of a class in GPU memory	teams.c		teams of the program
  *	memory.c	the heap					rma.c		puts and gets of the host, and on streams
  *	sync.c		barriers of the host, and on streams		coll.c		collectives on streams
+ *	on-stream.c	words on streams				atomic.c	atomics of the host
+ *	launch.c	launches with all blocks at once		region.c	regions of the host
  *	query.c		versions, names, data objects			log.c		failures, names that are missing
  *
  * Threads	init, finalize, teams and allocations: one at a time, as NVSHMEM has it; nvs.lock makes it so. All others any number
@@ -71,7 +73,8 @@ struct nvs_set {
 struct nvs_host_team {
 	struct shmd_team *team; /* NULL: there is none with this index, or this PE is not in it */
 	int32_t *pes; /* PEs of the world */
-	uint64_t n_stream_syncs;
+	uint64_t n_stream_syncs; /* by the driver */
+	int32_t n_contexts; /* as the program has configured it */
 };
 
 /* A device library, or a module or library of kernels, that has the state. */
@@ -94,6 +97,7 @@ struct nvs {
 	uint64_t n_copies, n_copies_done; /* atomic; by the library's stream: begun, and those that a quiet has waited for */
 	uint64_t tables; /* what facts.peers_p2p and the others point into */
 	struct nvs_set sets[NVS_CLASSES];
+	bool has_kernels; /* all PEs have those of the runtime (<shmd-stream.h>) */
 	int max_teams;
 	struct nvs_host_team teams[NVS_POOL_TEAMS];
 	uint64_t *agreement; /* in the host's heap: words by which PEs agree (agree.c) */
@@ -147,6 +151,8 @@ int nvs_agreement_make(void);
 int nvs_agree(int error);
 /* The same of the members of a team. */
 int nvs_agree_in(struct shmd_team *team, int error);
+/* Whether all PEs say so. Collective. */
+int nvs_agree_all(bool mine, bool *ret_all);
 
 /* ---- teams.c */
 
