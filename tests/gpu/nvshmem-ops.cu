@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program of NVSHMEM, as its user writes it: atomics of the host against those of kernels, reductions of the host and on streams, words on
- * streams, and graphs of collectives. nvshmem-first.sh builds and runs it. It prints a line for each part, and exits with the number of parts that failed.
+ * streams, graphs of collectives, teams by id, and a launch by the host library. nvshmem-first.sh builds and runs it. It prints a line for each part, and exits with the number of parts that failed.
  */
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 
+#include <cooperative_groups.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#include <dlfcn.h>
 #include <nvshmem.h>
 #include <nvshmemx.h>
 
@@ -235,6 +237,83 @@ static void graphs(void)
 	nvshmem_free(ints);
 }
 
+/* ---- a team that its members make by an id; the other way round */
+
+static void team_by_id(void)
+{
+	nvshmem_team_config_t config = NVSHMEM_TEAM_CONFIG_INITIALIZER;
+	uint64_t *id = (uint64_t *)nvshmem_calloc(1, 8), own = 0;
+	nvshmem_team_t team = NVSHMEM_TEAM_INVALID;
+	int *ints = (int *)nvshmem_calloc(2, sizeof(*ints));
+	unsigned int bad = 0;
+	double begin = now();
+
+	if (!me)
+		bad |= (nvshmemx_team_get_uniqueid((nvshmemx_team_uniqueid_t *)&own) != 0) << 0;
+	for (int pe = 0; !me && pe < n; pe++)
+		nvshmem_uint64_p(id, own, pe);
+	nvshmem_barrier_all();
+	config.uniqueid = read_one(id);
+	bad |= (nvshmemx_team_init(&team, &config, 0, n, n - 1 - me) != 0) << 1;
+	bad |= (nvshmem_team_my_pe(team) != n - 1 - me || nvshmem_team_n_pes(team) != n) << 2;
+	write_one(&ints[0], me);
+	bad |= (nvshmem_int_broadcast(team, &ints[1], &ints[0], 1, 0) != 0 || read_one(&ints[1]) != n - 1) << 3;
+	bad |= (nvshmemx_int_sum_reduce_on_stream(team, &ints[1], &ints[0], 1, stream) != 0) << 4;
+	CUDA(cudaStreamSynchronize(stream));
+	bad |= (read_one(&ints[1]) != n * (n - 1) / 2) << 5;
+	nvshmem_team_destroy(team);
+	report("team by id", bad, now() - begin);
+	nvshmem_free(ints);
+	nvshmem_free(id);
+}
+
+/* ---- a launch by the host library, as programs without a device library do it: by the handle of the kernel */
+
+__global__ void meet(int *counts)
+{
+	cooperative_groups::grid_group grid = cooperative_groups::this_grid();
+
+	if (!threadIdx.x)
+		atomicAdd(&counts[0], 1);
+	grid.sync();
+	if (!threadIdx.x && counts[0] != (int)gridDim.x)
+		atomicAdd(&counts[1], 1);
+	if (!blockIdx.x && !threadIdx.x)
+		nvshmem_barrier_all();
+}
+
+typedef int launch_call(const void *, dim3, dim3, void **, size_t, cudaStream_t);
+typedef int query_call(const void *, dim3, void **, size_t, int *);
+
+static void launches(void)
+{
+	void *library = dlopen("libnvshmem_host.so.3", RTLD_NOW | RTLD_NOLOAD);
+	launch_call *launch = library ? (launch_call *)dlsym(library, "nvshmemx_collective_launch") : NULL;
+	query_call *query = library ? (query_call *)dlsym(library, "nvshmemx_collective_launch_query_gridsize") : NULL;
+	int *counts, most = 0;
+	unsigned int bad = 0;
+	cudaFunction_t kernel;
+	double begin = now();
+
+	if (!launch || !query) {
+		report("launch by a handle", 1, 0);
+		return;
+	}
+	CUDA(cudaGetFuncBySymbol(&kernel, (const void *)meet));
+	CUDA(cudaMallocManaged(&counts, 2 * sizeof(*counts)));
+	counts[0] = counts[1] = 0;
+	void *arguments[] = {&counts};
+	bad |= (query(kernel, dim3(64), arguments, 0, &most) != 0 || most < 100) << 0;
+	bad |= (launch(kernel, dim3(50), dim3(64), arguments, 0, stream) != 0) << 1;
+	CUDA(cudaStreamSynchronize(stream));
+	bad |= (counts[0] != 50 || counts[1] != 0) << 2;
+	bad |= (launch(kernel, dim3((unsigned int)most + 1), dim3(64), arguments, 0, stream) != 6) << 3;
+	printf("%-24s %d\n", "blocks at once", most);
+	report("launch by a handle", bad, now() - begin);
+	nvshmem_barrier_all();
+	CUDA(cudaFree(counts));
+}
+
 static void times(void)
 {
 	double begin;
@@ -269,6 +348,8 @@ static void job(void)
 	reductions();
 	words();
 	graphs();
+	team_by_id();
+	launches();
 	times();
 	nvshmem_finalize();
 }

@@ -67,6 +67,7 @@ static void gets_former_values(void)
 	CHECK(host.nvshmem_int64_atomic_compare_swap((int64_t *)&words[0], 0, -7, right) == 0);
 	CHECK(host.nvshmem_int64_atomic_compare_swap((int64_t *)&words[0], 0, 8, right) == -7);
 	CHECK(host.nvshmem_long_atomic_fetch_inc((long *)&words[0], right) == -7 && host.nvshmem_long_atomic_fetch_inc((long *)&words[0], right) == -6);
+	CHECK(host.nvshmem_int64_atomic_compare_swap((int64_t *)&words[0], -5, 9, right) == -5);
 	host.nvshmem_double_atomic_set((double *)&words[1], 1.5, right);
 	CHECK(host.nvshmem_double_atomic_fetch((double *)&words[1], right) == 1.5);
 	CHECK(host.nvshmem_float_atomic_swap((float *)&words[2], 2.5f, right) == 0);
@@ -79,7 +80,7 @@ static void gets_former_values(void)
 	CHECK(host.nvshmemx_half_atomic_fetch_add((uint16_t *)&words[4], 0x4000, right) == 0x4000);
 	CHECK(host.nvshmem_int_atomic_fetch_add((int *)&words[3], 1, n) == 0);
 	host.nvshmem_barrier_all();
-	CHECK((int64_t)words[0] == -5 && *(float *)&words[2] == 2.75f && *(int *)&words[3] == ~0xf0 + 1 && words[4] == 0x4400);
+	CHECK(words[0] == 9 && *(float *)&words[2] == 2.75f && *(int *)&words[3] == ~0xf0 + 1 && words[4] == 0x4400);
 	host.nvshmem_barrier_all();
 }
 

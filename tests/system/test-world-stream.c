@@ -107,7 +107,7 @@ static void words_of_the_right(struct scene *s)
 
 	status[1] = 1;
 	ASSERT_OK(shmd_p_on_stream(s->ctx, &s->words[4], 100 + s->me, 8, (int)right, s->stream));
-	ASSERT_OK(shmd_p_on_stream(s->ctx, (char *)&s->words[5] + 1, 0x1ff, 1, (int)right, s->stream));
+	ASSERT_OK(shmd_p_on_stream(s->ctx, &s->words[5], 0x142, 1, (int)right, s->stream));
 	ASSERT_OK(shmd_p_on_stream(s->ctx, &s->words[6], 200, 4, (int)right, s->stream));
 	wait.status = status;
 	ASSERT_OK(shmd_wait_until_all_on_stream(s->ctx, &wait, s->stream));
@@ -116,7 +116,7 @@ static void words_of_the_right(struct scene *s)
 	ASSERT_OK(shmd_team_barrier_on_stream(s->team, s->stream));
 	pass(s->stream);
 	ASSERT_EQ(s->words[4], 100 + left);
-	ASSERT_EQ(s->words[5], 0xff00);
+	ASSERT_EQ(s->words[5], 0x42);
 	ASSERT_EQ(s->words[6], 200);
 }
 
