@@ -105,6 +105,7 @@ struct dims { /* dim3 */
 	X(int, nvshmem_half_sum_reduce, (int32_t, uint16_t *, const uint16_t *, size_t))                                           \
 	X(int, nvshmem_schar_min_reduce, (int32_t, signed char *, const signed char *, size_t))                                    \
 	X(int, nvshmemx_bfloat16_prod_reduce_on_stream, (int32_t, uint16_t *, const uint16_t *, size_t, stream_t))                 \
+	X(int, nvshmemx_int_sum_reduce_on_stream, (int32_t, int *, const int *, size_t, stream_t))                                 \
 	X(int, nvshmemx_int_prod_reduce_on_stream, (int32_t, int *, const int *, size_t, stream_t))                                \
 	X(int, nvshmemx_int_max_reduce_on_stream, (int32_t, int *, const int *, size_t, stream_t))                                 \
 	X(int, nvshmemx_int64_or_reduce_on_stream, (int32_t, int64_t *, const int64_t *, size_t, stream_t))                        \

@@ -2,7 +2,7 @@
 /*
  * nvshmem-ops MINOR WAY: a PE of a job that calls what kernels of the library carry out: atomics, reductions, words on streams. As nvshmem-pe.c.
  *
- * all: with kernels, which run in the thread that launches them. none: a driver that has none of them.
+ * all: with kernels, which run in the thread that launches them. none: a driver that has none of them. some: PE 0 alone has them.
  */
 #include <string.h>
 
@@ -320,6 +320,17 @@ static void launches(void)
 	CHECK(host.nvshmemx_collective_launch_attr(&config, kernel, arguments) == 0 && fake_cuda_cooperative_blocks() == 3);
 }
 
+/* ---- failures: of the host's at once, of a stream's at the end */
+
+static void fails_on_all(void)
+{
+	int own[2] = {me, 0};
+
+	CHECK(host.nvshmem_int_sum_reduce(NVS_TEAM_WORLD, &own[1], own, 1) == 1);
+	CHECK(host.nvshmemx_int_sum_reduce_on_stream(NVS_TEAM_WORLD, &own[1], own, 1, stream) == 0);
+	CHECK(host.nvshmemx_team_sync_on_stream(NVS_TEAM_WORLD, stream) == 0 && own[1] == 0);
+}
+
 /* ---- ways */
 
 static void does_all(void)
@@ -335,12 +346,13 @@ static void does_all(void)
 	has_regions();
 	makes_teams_by_id();
 	launches();
+	fails_on_all();
 	device_library_finalize();
 	CHECK(fake_cuda_counts().modules == 0);
 }
 
-/* Syncs and copies work, by the driver; what needs a kernel fails and says why. */
-static void has_none(void)
+/* Syncs and copies work, by the driver, on all PEs; what needs a kernel fails and says why, but for an atomic where there is one. */
+static void has_none(bool has_own)
 {
 	uint64_t *words;
 
@@ -353,26 +365,29 @@ static void has_none(void)
 	fake_cuda_capture(1);
 	CHECK(host.nvshmemx_team_sync_on_stream(NVS_TEAM_WORLD, stream) == 3);
 	fake_cuda_capture(0);
-	CHECK(host.nvshmem_int_sum_reduce(NVS_TEAM_WORLD, (int *)words, (int *)words, 1) != 0);
+	CHECK(host.nvshmem_int_sum_reduce(NVS_TEAM_WORLD, (int *)words, (int *)words, 1) == 3);
 	host.nvshmemx_putmem_signal_on_stream(words + 2, words + 1, 8, words + 3, 1, SIGNAL_ADD, me, stream);
 	host.nvshmem_uint64_atomic_inc(words + 3, me);
-	CHECK(words[2] == 0 && words[3] == 0);
+	CHECK(words[2] == 0 && words[3] == has_own);
 	host.nvshmem_barrier_all();
 	device_library_finalize();
 }
 
 int main(int argc, char **argv)
 {
+	bool has_own;
+
 	CHECK(argc == 3);
 	host_load();
 	CHECK(!cuInit(0));
 	fake_cuda_set_current(0);
 	device_library_make(atoi(argv[1]));
-	if (!strcmp(argv[2], "none")) {
-		has_none();
-		return 0;
-	}
-	fake_kernels_add();
-	does_all();
+	has_own = !strcmp(argv[2], "all") || (!strcmp(argv[2], "some") && !strcmp(getenv("SHMD_RANK"), "0"));
+	if (has_own)
+		fake_kernels_add();
+	if (!strcmp(argv[2], "all"))
+		does_all();
+	else
+		has_none(has_own);
 	return 0;
 }
