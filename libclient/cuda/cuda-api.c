@@ -90,6 +90,8 @@ static int errno_of(cuda_result result)
 		return -EINVAL;
 	case CUDA_OUT_OF_MEMORY:
 		return -ENOMEM;
+	case CUDA_IS_GONE:
+		return -ESHUTDOWN;
 	case CUDA_NO_GPU:
 	case CUDA_INVALID_GPU:
 		return -ENODEV;

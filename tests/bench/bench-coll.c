@@ -188,12 +188,37 @@ static double run_copy(void *arg)
 	return run(&job);
 }
 
-static const char *plan_text(const struct job *job)
+static const char *plan_name(uint32_t n, uint32_t flags, uint64_t bytes)
 {
 	static const char *const texts[] = {"local", "slots", "flat", "rounds"};
-	struct shmd_dev_team team = {.n_pes = job->n, .flags = SHMD_TEAM_MAPPED};
+	struct shmd_dev_team team = {.n_pes = n, .flags = flags};
 
-	return job->op == op_sync ? "sync" : texts[shmd_dev_coll_plan(&team, job->bytes)];
+	return texts[shmd_dev_coll_plan(&team, bytes)];
+}
+
+static const char *plan_text(const struct job *job)
+{
+	return job->op == op_sync ? "sync" : plan_name(job->n, SHMD_TEAM_MAPPED, job->bytes);
+}
+
+/* The numbers of PEs and of bytes around which the plan changes, and sizes that benchmarks use. */
+static void print_plans(void)
+{
+	static const uint32_t numbers[] = {1, 2, 3, 4, 5, 8, 16, 17, 64, 1024};
+	static const uint64_t sizes[] = {8, 56, 57, 4096, MIB};
+
+	printf("%-6s %-8s", "PEs", "path");
+	for (unsigned int k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
+		printf(" %8llu", (unsigned long long)sizes[k]);
+	printf("  bytes\n");
+	for (unsigned int i = 0; i < 2 * sizeof(numbers) / sizeof(numbers[0]); i++) {
+		uint32_t n = numbers[i / 2], flags = i % 2 ? 0 : SHMD_TEAM_MAPPED;
+
+		printf("%-6u %-8s", n, flags ? "mapped" : "queues");
+		for (unsigned int k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
+			printf(" %8s", plan_name(n, flags, sizes[k]));
+		printf("\n");
+	}
 }
 
 static bool run_row(const char *what, struct job *job)
@@ -238,8 +263,13 @@ int main(int argc, char **argv)
 	bool good = true;
 	uint32_t n;
 
+	if (argc == 2 && !strcmp(argv[1], "--plans")) {
+		print_plans();
+		return 0;
+	}
 	if (argc > 1) {
-		printf("usage: %s\nCollectives among threads as PEs; sizes beyond the number of CPUs are left out.\n", argv[0]);
+		printf("usage: %s [--plans]\nCollectives among threads as PEs; sizes beyond the number of CPUs are left out. --plans: how a call works.\n",
+		       argv[0]);
 		return strcmp(argv[1], "--help") ? 2 : 0;
 	}
 	pes = aligned_alloc(64, sizeof(*pes) * MAX_PES);

@@ -17,8 +17,9 @@ LIST = checklib.INSTALLED
 FOLDER = 'systemd/debian'
 PACKAGES = ('shmemd', 'libshmemclient0', 'libshmemclient-dev', 'shmemctl', 'libshmd-openshmem0', 'libshmd-openshmem-dev',
             'shmd-nvshmem')
-# Where nvcc was, debian/rules puts these into the package of the headers.
-WITH_CUDA = 'libshmemclient-dev'
+# Where nvcc or clang was, debian/rules puts what they made into the package of the headers.
+WITH_COMPILER = ('cuda', 'bitcode')
+OF_COMPILER = 'libshmemclient-dev'
 
 
 def example(pattern):
@@ -35,7 +36,7 @@ def check_lists(root):
     lists = {package: checklib.read(root, f'{FOLDER}/{package}.install').split() for package in PACKAGES}
     problems, used = [], set()
     for part, pattern in checklib.installed_patterns(root):
-        if part == 'cuda':
+        if part in WITH_COMPILER:
             continue
         path = example(pattern)
         lines = [(package, line) for package in PACKAGES for line in lists[package] if takes(line, path)]
@@ -76,13 +77,13 @@ def check_contents(root, found):
             if not any(regex.match(path) for _, regex in patterns.values()):
                 problems.append(f'{package}: {path}: not in {LIST}')
     problems += [f'{path}: in {" and ".join(packages)}' for path, packages in owners.items() if len(packages) > 1]
-    device = any(regex.match(path) for part, regex in patterns.values() if part == 'cuda' for path in owners)
+    made = {part for part, regex in patterns.values() if part in WITH_COMPILER and any(regex.match(path) for path in owners)}
     for pattern, (part, regex) in patterns.items():
-        if (part != 'cuda' or device) and not any(regex.match(path) for path in owners):
+        if (part not in WITH_COMPILER or part in made) and not any(regex.match(path) for path in owners):
             problems.append(f'{pattern}: in no package')
-        if part == 'cuda':
-            problems += [f'{path}: in {packages[0]} instead of {WITH_CUDA}' for path, packages in owners.items()
-                         if regex.match(path) and packages != [WITH_CUDA]]
+        if part in WITH_COMPILER:
+            problems += [f'{path}: in {packages[0]} instead of {OF_COMPILER}' for path, packages in owners.items()
+                         if regex.match(path) and packages != [OF_COMPILER]]
     return problems
 
 

@@ -46,6 +46,8 @@ ROOMS = [
     Room('kernels/dev/impl', ours=('kernels/abi', 'kernels/dev'), libc=('stdint.h', 'stddef.h')),
     Room('kernels/host', ours=('kernels/abi',)),
     Room('kernels/cuda', ours=('kernels/abi', 'kernels/dev'), foreign=('cuda',)),
+    # It has what it needs of CUDA in a file of its own.
+    Room('kernels/bitcode', ours=('kernels/abi', 'kernels/dev'), libc=('stdint.h',)),
     Room('proto/base'),
     Room('proto', ours=('proto/base', 'generated'), foreign=('protobuf-c',)),
     # CUDA's driver, below all that calls it.

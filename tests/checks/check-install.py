@@ -108,7 +108,7 @@ def build_and_run(image, parts):
 def check(root, options):
     image = pathlib.Path(options.image or root)
     found = sorted(path for path in installed(image) if path != LIST)
-    parts = {part for part in ('systemd', 'cuda') if getattr(options, part)}
+    parts = {part for part in ('systemd', 'cuda', 'bitcode') if getattr(options, part)}
     wanted = [pattern for part, pattern in checklib.installed_patterns(root) if not part or part in parts]
     problems = compare(wanted, found)
     if not problems and not options.files_only:
@@ -121,6 +121,7 @@ def add_options(parser):
     parser.add_argument('--image', help='the folder that was installed into')
     parser.add_argument('--systemd', action='store_true', help='the units are installed too')
     parser.add_argument('--cuda', action='store_true', help='the device library is installed too')
+    parser.add_argument('--bitcode', action='store_true', help='the device functions as bitcode are installed too')
     parser.add_argument('--files-only', action='store_true', help='build nothing')
 
 

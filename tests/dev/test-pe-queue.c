@@ -467,6 +467,24 @@ TEST(atomics_go_by_queue_where_the_nics_are_apart)
 	lab_close(lab);
 }
 
+/* Its ticket cannot be read there, so its turn stays. */
+TEST(a_lock_of_a_pe_that_was_forgiven_ends_calls_by_queue_at_their_time_limit)
+{
+	struct lab *lab = lab_open(BY_DCI, 0);
+	uint64_t *lock = (uint64_t *)pe_lab_memory(lab->pes, 0);
+	struct shmd_dev_mode mode = shmd_dev_ctx_mode(lab->ctx, SHMD_DEV_THREAD);
+
+	/* As PE 1 leaves the copy of PE 0. */
+	*lock = 1ull << 44;
+	pe_lab_end_pe(lab->pes, 1);
+	ASSERT_EQ(shmd_dev_lock(lab->ctx, lock), SHMD_DEV_PE_GONE);
+	pe_lab_forgive(lab->pes);
+	mode.timeout_nsec = SHORT_NSEC;
+	ASSERT_EQ(shmd_dev_lock_as(lab->ctx, lock, mode), SHMD_DEV_TIMEOUT);
+	ASSERT_EQ(shmd_dev_lock_test(lab->ctx, lock), SHMD_DEV_AGAIN);
+	lab_close(lab);
+}
+
 /* ---- data that is not registered ---------------------------------------------------------------------------------------------------- */
 
 TEST(bounce_memory_is_not_used_again_while_a_request_may_still_read_it)

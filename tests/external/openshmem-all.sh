@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The suites of OpenSHMEM whose sources lie in FOLDER, each under the name of its script: openshmem-all.sh FOLDER [--full]
-# Without --full, a few programs of each with two PEs, but none of shmem4py and bale, whose builds take long; with it, all, and also with
-# more PEs, over queues and under Hydra.
+# Without --full, a few programs of each with two PEs, but none of shmem4py and bale, whose builds take long; with it, all, with 2, 3, 4 and 8
+# PEs, over mapped memory and over queues, by oshrun and, where it is, by Hydra: an hour and more.
 # tools/test runs it if SHMEMD_OPENSHMEM_SUITES names the folder.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -13,6 +13,8 @@ declare -A few=(
     [uh]='test_shmem_atomics test_shmem_put_globals test_shmem_global_exit'
     [cray]='sma1/shmem_type_put sma1/shmem_lock_set_clear sma2/all_sum_alltypes'
     [isx]='weak' [prk]='stencil transpose' [osu]='barrier/collective put/heap' [mellanox]='lock sync')
+launchers=oshrun
+if command -v mpiexec.hydra >/dev/null; then launchers+=,hydra; fi
 status=0
 for suite in sos shmemvv uh cray mellanox shmem4py isx prk bale osu; do
     [ -d "$folder/$suite" ] || continue
@@ -22,11 +24,6 @@ for suite in sos shmemvv uh cray mellanox shmem4py isx prk bale osu; do
         [ -z "${few[$suite]:-}" ] || "$here/$suite.sh" "$folder/$suite" ${few[$suite]} || status=1
         continue
     fi
-    "$here/$suite.sh" "$folder/$suite" || status=1
-    if [ "$suite" = sos ]; then
-        "$here/sos.sh" "$folder/sos" -n 3,4,8 || status=1
-        "$here/sos.sh" "$folder/sos" --over queue || status=1
-        if command -v mpiexec.hydra >/dev/null; then "$here/sos.sh" "$folder/sos" --launcher hydra || status=1; fi
-    fi
+    "$here/$suite.sh" "$folder/$suite" -n 2,3,4,8 --over mapped,queue --launcher "$launchers" --jobs "$((($(nproc) + 7) / 8))" || status=1
 done
 exit "$status"

@@ -3,8 +3,8 @@
 """Programs that others wrote for OpenSHMEM, compiled by our oshcc and run by our oshrun or Hydra: openshmem.py SUITE SOURCE EXPECTED TOOLS [OPTION...]
 
 A line of EXPECTED: program, result (pass, fail, build; either, if the program itself has a race), and the reason where it is not pass.
-Any difference fails. Behind the program's name may
-stand where the line holds: @3 with 3 PEs, @queue over queues, @queue/3 both. With NAMEs only these programs run, and are only compared.
+Any difference fails. Behind the program's name may stand where the line holds: @3 with 3 PEs, @more with more than 2, @odd with an odd number,
+@queue over queues, @queue/3 both. With NAMEs only these programs run, and are only compared.
 """
 import argparse
 import concurrent.futures
@@ -102,20 +102,22 @@ def run_one(options, program, target, way, folder):
 
 
 def wanted(expected, name, way):
-    for key in (f'{name}@{way.over}/{way.n_pes}', f'{name}@{way.over}', f'{name}@{way.n_pes}', name):
-        if key in expected:
-            return expected[key][0]
-    return 'nothing'
+    places = [f'@{way.over}/{way.n_pes}', f'@{way.over}', f'@{way.n_pes}', *['@odd'] * (way.n_pes % 2), *['@more'] * (way.n_pes > 2), '']
+    return next((expected[name + place][0] for place in places if name + place in expected), 'nothing')
 
 
 def run_all(options, programs, built, folder, way, progress):
+    """Results in the order of the programs; up to --jobs run at once, each in a folder of its own."""
     found = {}
-    for program, (target, words) in zip(programs, built):
-        results, words = run_one(options, program, target, way, folder) if target else ({program.name: 'build'}, words)
-        if options.verbose and set(results.values()) != {'pass'}:
-            print(f'--- {program.name}: {results}\n{words[-3000:]}', file=sys.stderr)
-        found |= results
-        progress.tell(f'{program.name}, {way}: {len(found)} results')
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        jobs = [target and pool.submit(run_one, options, program, target, way, tempfile.mkdtemp(dir=folder))
+                for program, (target, _) in zip(programs, built)]
+        for program, job, (_, said) in zip(programs, jobs, built):
+            results, words = job.result() if job else ({program.name: 'build'}, said)
+            if options.verbose and set(results.values()) != {'pass'}:
+                print(f'--- {program.name}, {way}: {results}\n{words[-3000:]}', file=sys.stderr)
+            found |= results
+            progress.tell(f'{program.name}, {way}: {len(found)} results')
     return found
 
 
@@ -163,6 +165,7 @@ def arguments():
     parser.add_argument('--over', type=some_of(PATHS), default=['default'], help='paths between PEs (default: what the runtime chooses)')
     parser.add_argument('--launcher', type=some_of(('oshrun', 'hydra')), default=['oshrun'], help='oshrun, hydra or both (default: oshrun)')
     parser.add_argument('--patience', type=int, default=180, help='seconds for a program (default: 180)')
+    parser.add_argument('--jobs', type=int, default=1, help='programs that run at once, where there are the cores (default: 1)')
     parser.add_argument('names', nargs='*')
     return parser.parse_intermixed_args()
 

@@ -2,11 +2,17 @@
 /*
  * A program of NVSHMEM, as its user writes it: puts, signals, atomics, barriers and collectives in kernels, calls of the host, and on streams.
  * nvshmem-first.sh builds it with NVIDIA's headers and device library and runs it. PE n has GPU n modulo their number. It prints a line for each
- * part, and exits with the number of parts that failed.
+ * part, and exits with the number of parts that failed. With NVSHMEM_DISABLE_P2P=1 all but the operations on streams go by queues.
+ *
+ * With the argument "dies" the last PE kills itself while a kernel of PE 0 puts to it by queues, for ever: the job must end.
  */
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
+
+#include <unistd.h>
 
 #include <cuda_runtime.h>
 #include <nvshmem.h>
@@ -48,7 +54,7 @@ __device__ static void expect(unsigned int *bad, int bit, bool holds)
 		atomicOr(bad, 1u << bit);
 }
 
-__global__ void moves(struct memory *m, unsigned int *bad)
+__global__ void moves(struct memory *m, unsigned int *bad, bool is_mapped)
 {
 	int pe = nvshmem_my_pe(), pes = nvshmem_n_pes(), right = (pe + 1) % pes, left = (pe + pes - 1) % pes;
 
@@ -63,7 +69,7 @@ __global__ void moves(struct memory *m, unsigned int *bad)
 	expect(bad, 2, m->ints[N] == left * N && m->ints[2 * N - 1] == left * N + N - 1);
 	nvshmem_int_get(&m->ints[2 * N], m->from, N, right);
 	expect(bad, 3, m->ints[2 * N] == right * N && m->ints[3 * N - 1] == right * N + N - 1);
-	expect(bad, 4, nvshmem_ptr(m, right) != NULL);
+	expect(bad, 4, (nvshmem_ptr(m, right) != NULL) == is_mapped);
 	nvshmem_barrier_all();
 }
 
@@ -126,8 +132,11 @@ __global__ void barriers(int rounds, long long *ret_cycles)
 		*ret_cycles = clock64() - begin;
 }
 
-static void report(const char *part, unsigned int bad, double microseconds)
+/* The kernels of the part have ended by now: bad is what they found. */
+static void report(const char *part, unsigned int bad, double begin)
 {
+	double microseconds = now() - begin;
+
 	if (bad)
 		n_failed++;
 	printf("%-24s %s", part, bad ? "FAILED" : "ok");
@@ -153,26 +162,26 @@ static void parts(struct memory *m, unsigned int *bad)
 	nvshmem_team_t team = NVSHMEM_TEAM_INVALID;
 	double begin = now();
 
-	moves<<<1, 1>>>(m, bad);
-	report("moves", finish(bad), now() - begin);
+	moves<<<1, 1>>>(m, bad, nvshmem_ptr(m, (me + 1) % n) != NULL);
+	report("moves", finish(bad), begin);
 	begin = now();
 	for (uint64_t round = 1; round <= 3; round++)
 		signals<<<1, 1>>>(m, bad, round);
-	report("signals", finish(bad), now() - begin);
+	report("signals", finish(bad), begin);
 	begin = now();
 	collectives<<<1, 128>>>(m, bad, NVSHMEM_TEAM_WORLD);
-	report("collectives of all", finish(bad), now() - begin);
+	report("collectives of all", finish(bad), begin);
 	begin = now();
 	for (int i = 0; i < 3; i++) {
 		if (nvshmem_team_split_strided(NVSHMEM_TEAM_WORLD, 0, 1, n, NULL, 0, &team)) {
-			report("team split", 1, now() - begin);
+			report("team split", 1, begin);
 			return;
 		}
 		collectives<<<1, 128>>>(m, bad, team);
 		CUDA(cudaDeviceSynchronize());
 		nvshmem_team_destroy(team);
 	}
-	report("collectives of teams", finish(bad), now() - begin);
+	report("collectives of teams", finish(bad), begin);
 }
 
 static void launched_together(unsigned int *bad)
@@ -184,11 +193,33 @@ static void launched_together(unsigned int *bad)
 
 	CUDA(cudaMallocManaged(&cycles, sizeof(*cycles)));
 	status = nvshmemx_collective_launch((const void *)barriers, dim3(1), dim3(128), arguments, 0, 0);
-	report("collective launch", finish(bad) | (status != 0), now() - begin);
+	report("collective launch", finish(bad) | (status != 0), begin);
 	barriers<<<1, 128>>>(ROUNDS, cycles);
 	CUDA(cudaDeviceSynchronize());
 	printf("barrier in a kernel      %.0f cycles\n", (double)*cycles / ROUNDS);
 	CUDA(cudaFree(cycles));
+}
+
+static void by_queues_on_a_stream(struct memory *m, unsigned int *bad)
+{
+	int right = (me + 1) % n, left = (me + n - 1) % n, value = 600 + me, back = 0;
+	double begin = now();
+	unsigned int found;
+	cudaStream_t stream;
+
+	CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+	CUDA(cudaMemcpy(m->from, &value, sizeof(value), cudaMemcpyDefault));
+	nvshmem_barrier_all();
+	nvshmemx_putmem_on_stream(&m->ints[11], m->from, sizeof(int), right, stream);
+	nvshmemx_getmem_on_stream(&m->ints[12], m->from, sizeof(int), right, stream);
+	CUDA(cudaStreamSynchronize(stream));
+	nvshmem_barrier_all();
+	CUDA(cudaMemcpy(&back, &m->ints[11], sizeof(back), cudaMemcpyDefault));
+	found = (back != 600 + left) << 0;
+	CUDA(cudaMemcpy(&back, &m->ints[12], sizeof(back), cudaMemcpyDefault));
+	found |= (back != 600 + right) << 1;
+	report("on a stream, by queues", found | finish(bad), begin);
+	CUDA(cudaStreamDestroy(stream));
 }
 
 static void by_the_host(struct memory *m, unsigned int *bad)
@@ -205,7 +236,11 @@ static void by_the_host(struct memory *m, unsigned int *bad)
 	found |= (back != 500 + left) << 0;
 	nvshmem_int_get(&back, &m->ints[9], 1, right);
 	found |= (back != 500 + me) << 1;
-	report("puts of the host", found | finish(bad), now() - begin);
+	report("puts of the host", found | finish(bad), begin);
+	if (!nvshmem_ptr(m, right)) {
+		by_queues_on_a_stream(m, bad);
+		return;
+	}
 	found = 0;
 	begin = now();
 	CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -225,7 +260,7 @@ static void by_the_host(struct memory *m, unsigned int *bad)
 	found |= (back != 500 + right) << 1;
 	CUDA(cudaMemcpy(&back, &m->ints[13], sizeof(back), cudaMemcpyDefault));
 	found |= (back != 500 + n - 1) << 2;
-	report("on a stream", found | finish(bad), now() - begin);
+	report("on a stream", found | finish(bad), begin);
 	CUDA(cudaStreamDestroy(stream));
 	begin = now();
 	for (int i = 0; i < 1000; i++)
@@ -253,7 +288,7 @@ static void job(void)
 	CUDA(cudaMallocManaged(&bad, sizeof(*bad)));
 	*bad = 0;
 	if (!m) {
-		report("calloc", 1, 0);
+		report("calloc", 1, begin);
 		exit(98);
 	}
 	parts(m, bad);
@@ -266,7 +301,40 @@ static void job(void)
 	CUDA(cudaFree(bad));
 }
 
-int main(void)
+__global__ void puts_for_ever(struct memory *m, int pe)
+{
+	for (;;) {
+		nvshmem_int_put(m->ints, m->from, 64, pe);
+		nvshmem_quiet();
+	}
+}
+
+static int lose_a_pe(void)
+{
+	struct memory *m;
+	cudaError_t error;
+	double begin;
+
+	nvshmem_init();
+	me = nvshmem_my_pe();
+	n = nvshmem_n_pes();
+	m = (struct memory *)nvshmem_calloc(1, sizeof(*m));
+	nvshmem_barrier_all();
+	if (me == n - 1) {
+		sleep(2);
+		raise(SIGKILL);
+	}
+	begin = now();
+	if (me)
+		return 0;
+	puts_for_ever<<<1, 1>>>(m, n - 1);
+	error = cudaDeviceSynchronize();
+	printf("kernel that lost a PE    %s after %.1f s\n", cudaGetErrorName(error), (now() - begin) / 1e6);
+	fflush(stdout);
+	_exit(error == cudaSuccess);
+}
+
+int main(int argc, char **argv)
 {
 	const char *rank = getenv("SHMD_RANK");
 	int gpus = 0;
@@ -274,6 +342,8 @@ int main(void)
 	CUDA(cudaGetDeviceCount(&gpus));
 	CUDA(cudaSetDevice((rank ? atoi(rank) : 0) % gpus));
 	CUDA(cudaFree(NULL));
+	if (argc > 1 && !strcmp(argv[1], "dies"))
+		return lose_a_pe();
 	job();
 	job();
 	return n_failed;

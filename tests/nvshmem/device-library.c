@@ -51,9 +51,10 @@ void device_library_make(int minor)
 /* Up to 3.4 it returns nothing, so there is anything; from 3.6 on it looks which transport there is. */
 static int tell_symbols(void **state, void **transport)
 {
-	CHECK(!*state && !*transport && !*host.transport);
-	*state = device_library.state;
-	if (device_library.version.minor < 6)
+	CHECK(!*state && !*transport);
+	device_library.selected = *host.transport;
+	*state = device_library.is_lost ? NULL : device_library.state;
+	if (device_library.version.minor < 6 || device_library.selected == 1)
 		*transport = device_library.transport;
 	device_library.n_asked++;
 	return device_library.version.minor < 5 ? 10 : 0;

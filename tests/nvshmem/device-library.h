@@ -49,6 +49,9 @@ struct dims { /* dim3 */
 	X(void *, nvshmem_calloc, (size_t, size_t))                                                                                \
 	X(void *, nvshmem_align, (size_t, size_t))                                                                                 \
 	X(void, nvshmem_free, (void *))                                                                                            \
+	X(int, nvshmemx_buffer_register, (void *, size_t))                                                                         \
+	X(int, nvshmemx_buffer_unregister, (void *))                                                                               \
+	X(void, nvshmemx_buffer_unregister_all, (void))                                                                            \
 	X(void *, nvshmem_ptr, (const void *, int))                                                                                \
 	X(void *, nvshmemx_mc_ptr, (int32_t, const void *))                                                                        \
 	X(void, nvshmem_barrier_all, (void))                                                                                       \
@@ -65,6 +68,7 @@ struct dims { /* dim3 */
 	X(void, nvshmem_putmem, (void *, const void *, size_t, int))                                                               \
 	X(void, nvshmem_getmem, (void *, const void *, size_t, int))                                                               \
 	X(void, nvshmem_int_put_nbi, (int *, const int *, size_t, int))                                                            \
+	X(void, nvshmem_int_get_nbi, (int *, const int *, size_t, int))                                                            \
 	X(void, nvshmem_double_p, (double *, double, int))                                                                         \
 	X(double, nvshmem_double_g, (const double *, int))                                                                         \
 	X(void, nvshmem_short_iput, (short *, const short *, ptrdiff_t, ptrdiff_t, size_t, int))                                   \
@@ -151,6 +155,8 @@ struct device_library {
 	struct nvs_version version;
 	unsigned char *state, *transport;
 	int n_asked;
+	int selected; /* nvshmem_selected_device_transport when it was asked */
+	bool is_lost; /* it does not find its state */
 };
 extern struct device_library device_library;
 

@@ -3,6 +3,7 @@
  * nvshmem-pe MINOR WAY...: a PE of a job, with the device library of NVSHMEM 3.MINOR, as NVIDIA's headers and device library make it call the host
  * library. test-nvshmem.py starts it. It does by itself in GPU memory what kernels would, since that of the fake CUDA is the host's.
  */
+#include <dlfcn.h>
 #include <string.h>
 
 #include "tests/lib/fake-cuda.h"
@@ -12,6 +13,7 @@
 #define WITH_UNIQUEID 0x8u
 
 extern int cuStreamCreate(stream_t *stream, unsigned int flags);
+extern int cuStreamDestroy_v2(stream_t stream);
 extern int cuMemAlloc_v2(uint64_t *addr, size_t bytes);
 
 static int me, n, right, left;
@@ -61,7 +63,7 @@ static void reads_the_state(void)
 	const uint64_t *peers = at(state.peer_heap_base_p2p);
 
 	CHECK(state.mype == me && state.npes == n && state.node_mype == me && state.node_npes == n);
-	CHECK(state.is_initialized && state.is_bootstrapped && state.job_connectivity == 1);
+	CHECK(state.is_initialized && state.is_bootstrapped && state.job_connectivity == 1 && !state.ibgda_is_initialized && !device_library.selected);
 	CHECK(peers[me] == state.heap_base && ((uint64_t *)at(state.peer_heap_base_remote))[me] == state.heap_base);
 	for (int pe = 0; pe < n; pe++)
 		CHECK(peers[pe] == (uint64_t)(uintptr_t)host.nvshmem_ptr(at(state.heap_base), pe));
@@ -163,6 +165,7 @@ static void works_on_streams(void)
 	CHECK(((int *)(void *)(data + 1024))[0] == left && ((int *)(void *)(data + 1024))[3] == left + 1);
 	host.nvshmemx_iget16_on_stream(data + 2048, data + 512, 2, 1, n, right, stream);
 	CHECK(data[2048] == (char)(10 * right) && (n < 3 || data[2052] == (char)(10 * right + 2)));
+	CHECK(!cuStreamDestroy_v2(stream));
 }
 
 static void splits_teams(void)
@@ -320,6 +323,16 @@ static void many_cycles(void)
 	CHECK(fake_cuda_counts().allocations == 1 && fake_cuda_counts().streams == 0); /* the device library's own symbols */
 }
 
+/* Another library of the name, as a program has it that finds NVIDIA's by itself. */
+static void loads_another(void)
+{
+	const char *other = getenv("OTHER_LIBRARY");
+
+	CHECK(!other || dlopen(other, RTLD_NOW | RTLD_LOCAL));
+	begin();
+	device_library_finalize();
+}
+
 static void is_refused(void)
 {
 	fake_cuda_set_current(0);
@@ -348,7 +361,7 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} ways[] = {{"all", does_all}, {"late", selects_late}, {"cycles", many_cycles}, {"refused", is_refused}, {"fails", fails_on_one}};
+	} ways[] = {{"all", does_all}, {"late", selects_late}, {"cycles", many_cycles}, {"refused", is_refused}, {"fails", fails_on_one}, {"another", loads_another}};
 
 	CHECK(argc == 3);
 	host_load();

@@ -8,12 +8,16 @@ import sys
 PATIENCE_SEC = 150
 # Scratch of every team is memory, and here of the host.
 FEW_TEAMS = {'SHMD_MAX_TEAMS': '10'}
+# Each takes two PEs.
+WAYS = ('late', 'cycles', 'fails', 'stateless', 'stateless-late', 'copies', 'forks', 'ids', 'copyless', 'frees')
 MISSING = ['nvshmemx_qp_create', 'nvshmem_debug_log']
 
 
 def run(shmemctl, n_pes, command, environment):
-    return subprocess.run([shmemctl, 'run', '--nvshmem', '-n', str(n_pes), *command], capture_output=True, text=True, timeout=PATIENCE_SEC, check=False,
-                          env=os.environ | FEW_TEAMS | environment)
+    folder = os.environ.get('SHMEMD_TEST_NVSHMEM_FOLDER')
+    options, found = (['--nvshmem'], {}) if not folder else ([], {'LD_LIBRARY_PATH': f'{folder}:{os.environ.get("LD_LIBRARY_PATH", "")}'})
+    return subprocess.run([shmemctl, 'run', *options, '-n', str(n_pes), *command], capture_output=True, text=True, timeout=PATIENCE_SEC, check=False,
+                          env=os.environ | FEW_TEAMS | found | environment)
 
 
 def expect(done, what, status=0, words=()):
@@ -38,8 +42,18 @@ def main():
             expect(start(n_pes, 8, 'all'), f'{n_pes} PEs', words=['a call on a stream: PE 0: reduction on a stream: memory outside the GPU heap'])
     elif way == 'none':
         for name in ('none', 'some'):
-            expect(start(2, 4, name), f'{name} of the PEs have kernels', words=['nvshmem_int_sum_reduce', 'not all PEs could load the kernels'])
-    elif way in ('late', 'cycles', 'fails'):
+            expect(start(2, 4, name), f'{name} of the PEs have kernels', words=['nvshmem_int_sum_reduce', 'reductions are kernels, which not all PEs could load'])
+    elif way.startswith('another,'):
+        other = way.split(',')[1]
+        done = start(1, 4, 'another', OTHER_LIBRARY=other)
+        expect(done, 'another library of the name', words=[f'has loaded {other}, too'])
+        done = start(1, 4, 'another', SHMD_DEBUG='1')
+        expect(done, 'which library', words=['NVSHMEM calls of this process go to ', 'libnvshmem_host.so.3'])
+        done = start(1, 4, 'another')
+        expect(done, 'one library')
+        if done.stderr:
+            sys.exit(f'it warns without a cause: {done.stderr!r}')
+    elif way in WAYS:
         expect(start(2, 4, way), way)
     else:
         minor, *numbers = map(int, way.split(','))

@@ -26,6 +26,7 @@ Starts a private shmemd from this folder, runs one thing against it and stops it
                      the demo on both as well
   bench [ROW]        benchmarks on GPU 0; rows: issue issue-shared completion mailbox rate rate-together rate-8
   bench-agent        memory of GPU 0 behind the memory agent
+  shmemperf [ARG...] kernels of two PEs against NVSHMEM and bare ones: on two GPUs, or on one under MPS
   bench-cpu          benchmarks on a CPU thread
 
 Exit status: that of what was run; 2 usage.
@@ -36,7 +37,7 @@ TEXT
 what=$1
 shift
 case $what in
-demo | gpu-demo | no-launch | selftest | agent-selftest | pe-selftest | stream-selftest | world-selftest | kill | sanitize | bench | bench-agent | bench-cpu) ;;
+demo | gpu-demo | no-launch | selftest | agent-selftest | pe-selftest | stream-selftest | world-selftest | kill | sanitize | bench | bench-agent | bench-cpu | shmemperf) ;;
 --help) usage; exit 0 ;;
 *) usage >&2; exit 2 ;;
 esac
@@ -137,6 +138,7 @@ kill)
 sanitize) start_daemon; sanitize || status=$? ;;
 bench) start_daemon --soft-nics 8 --spin-usec 1000000; program bench-gpu "$@" || status=$? ;;
 bench-agent) start_daemon; program bench-agent || status=$? ;;
+shmemperf) start_daemon; "$here/bin/shmemperf" --shmemctl "$here/bin/shmemctl" "$@" || status=$? ;;
 bench-cpu) start_daemon --soft-nics 8; program bench-put || status=$? ;;
 esac
 if [ "$status" != 0 ] && [ -s "$scratch/log" ]; then

@@ -14,6 +14,22 @@ int nvs_agreement_make(void)
 	return shmd_calloc(nvs.world, 1, 2 * NVS_AGREEMENT_WORDS * 8 + places, 0, (void **)&nvs.agreement);
 }
 
+uint64_t *nvs_agreement_places(void)
+{
+	return nvs.agreement + 2 * NVS_AGREEMENT_WORDS;
+}
+
+int nvs_agree_on(uint64_t value, uint64_t *ret_sum)
+{
+	uint64_t *mine = nvs.agreement, *all = nvs.agreement + NVS_AGREEMENT_WORDS;
+	int r;
+
+	*mine = value;
+	r = shmd_reduce(shmd_team_world(nvs.world), all, mine, 1, SHMD_TYPE_UINT64, SHMD_REDUCE_SUM);
+	*ret_sum = *all;
+	return r;
+}
+
 int nvs_agree_in(struct shmd_team *team, int error)
 {
 	uint64_t *mine = nvs.agreement, *all = nvs.agreement + NVS_AGREEMENT_WORDS;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The owners of copies of the state: device libraries, which say where their symbols are when they are called back, and modules and libraries of
- * kernels, whose symbols are looked up. Nothing in the state changes while a job lives, so each gets it once. Each gets as many bytes as it
+ * kernels, whose symbols are looked up. Nothing in the state changes while a job lives, so each gets it once; that of queues follows the heap. Each gets as many bytes as it
  * has, because another symbol lies behind its state.
  */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "libclient/compat/nvshmem/nvs.h"
+#include "libclient/compat/nvshmem/ibgda.h"
 #include "proto/base/cleanup.h"
 
-/* Read by device libraries from 3.6 on, before they say where their symbols are: 0, no queues. Programs may have the only copy of it. */
+/* Read by device libraries from 3.6 on, before they say where their symbols are: 0, no queues, or 1. Programs may have the only copy of it. */
 NVS_API extern int nvshmem_selected_device_transport;
 
 /* ---- the list; with the lock */
@@ -44,6 +44,11 @@ void nvs_client_remove(uint64_t state)
 		}
 }
 
+void nvs_client_remove_newest(void)
+{
+	end(&nvs.clients);
+}
+
 void nvs_clients_drop(void)
 {
 	while (nvs.clients)
@@ -57,12 +62,14 @@ static int write_state(const struct nvs_client *client)
 	const struct nvs_set *set = &nvs.sets[nvs_class_set(nvs_version_class(client->version), (uint32_t)nvs.facts.npes)];
 	struct nvs_facts facts = nvs.facts;
 	struct nvs_state state;
+	int r;
 
 	facts.team_pool = set->pool;
 	facts.psync_pool = (uint64_t)(uintptr_t)set->psync;
 	facts.sync_counter = (uint64_t)(uintptr_t)set->counters;
 	nvs_state_fill(&facts, client->bytes, &state);
-	return device_write(nvs.device, client->state, &state, client->bytes);
+	r = nvs.ibgda ? nvs_ibgda_show(client) : 0;
+	return r ? r : device_write(nvs.device, client->state, &state, client->bytes);
 }
 
 /* Its result means nothing: up to 3.4 it returns nothing. */
@@ -73,7 +80,7 @@ static int ask(struct nvs_client *client)
 
 	if (r < 0)
 		return r;
-	nvshmem_selected_device_transport = 0;
+	nvshmem_selected_device_transport = nvs.ibgda != NULL;
 	(void)client->find(&state, &transport);
 	r = device_leave(nvs.device, CUDA_OK, "ask for the device library's symbols");
 	if (r < 0)
@@ -82,23 +89,35 @@ static int ask(struct nvs_client *client)
 		return shmd_error_set(-ENXIO, "the device library of the program does not find its state on this GPU; is the program built for it?");
 	client->state = (uint64_t)(uintptr_t)state;
 	client->transport = (uint64_t)(uintptr_t)transport;
-	client->find = NULL;
-	return write_state(client);
+	r = write_state(client);
+	client->has_state = !r;
+	return r;
 }
 
 int nvs_clients_show(void)
 {
 	int r = 0;
 
-	for (struct nvs_client **at = &nvs.clients; !r && *at;) {
-		if ((*at)->find)
-			r = ask(*at);
-		if (r < 0)
-			end(at);
-		else
-			at = &(*at)->next;
-	}
+	for (struct nvs_client *client = nvs.clients; !r && client; client = client->next)
+		if (!client->has_state)
+			r = ask(client);
 	return r;
+}
+
+int nvs_clients_show_queues(void)
+{
+	int r = 0;
+
+	for (const struct nvs_client *client = nvs.clients; !r && client; client = client->next)
+		if (client->has_state)
+			r = nvs_ibgda_show(client);
+	return r;
+}
+
+void nvs_clients_hide(void)
+{
+	for (struct nvs_client *client = nvs.clients; client; client = client->next)
+		client->has_state = false;
 }
 
 /* ---- modules and libraries of kernels */
@@ -122,20 +141,23 @@ static int look_up(lookup_fn lookup, void *handle, const char *name, size_t leas
 static int find_symbols(lookup_fn lookup, void *handle, struct nvs_client *client)
 {
 	cuda_address version_at = 0;
-	size_t bytes = 0;
+	size_t bytes = 0, transport_bytes = 0;
 	int r = look_up(lookup, handle, "nvshmemi_device_lib_version_d", sizeof(client->version), &version_at, &bytes);
 
 	if (!r)
 		r = device_read(nvs.device, &client->version, version_at, sizeof(client->version));
 	if (!r)
 		r = look_up(lookup, handle, "nvshmemi_device_state_d", offsetof(struct nvs_state, tma_policy), &client->state, &bytes);
+	/* Kernels without it have no code for queues. */
+	if (!r && look_up(lookup, handle, "nvshmemi_ibgda_device_state_d", sizeof(struct nvs_ibgda_state), &client->transport, &transport_bytes) < 0)
+		client->transport = 0;
 	client->bytes = bytes < sizeof(struct nvs_state) ? (uint32_t)bytes : (uint32_t)sizeof(struct nvs_state);
 	return r;
 }
 
 static int add(lookup_fn lookup, void *handle)
 {
-	struct nvs_client client = {.find = NULL};
+	struct nvs_client client = {.has_state = true};
 	int r = lookup ? find_symbols(lookup, handle, &client) : shmd_error_set(-EOPNOTSUPP, "this CUDA driver lacks the lookup of symbols");
 
 	if (!r)
@@ -162,7 +184,7 @@ static int remove_kernels(const char *name, lookup_fn (*choose)(void), void *han
 	struct nvs_client client = {.find = NULL};
 	int r;
 
-	if (__atomic_load_n(&nvs.status, __ATOMIC_ACQUIRE) != NVS_STATUS_INITIALIZED)
+	if (!nvs_is_running())
 		return NVS_SUCCESS;
 	pthread_mutex_lock(&nvs.lock);
 	r = choose() ? find_symbols(choose(), handle, &client) : 0;

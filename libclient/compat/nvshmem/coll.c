@@ -46,16 +46,17 @@ static int begin(struct nvs_where *where)
 	return device_enter(nvs.device);
 }
 
+/* Whatever has failed here, the others do not wait for ever; those of a host's call fail, too. */
 static int finish(struct nvs_host_team *team, int r, struct nvs_where where)
 {
 	int r2;
 
-	if (where.is_on_stream)
-		return r ? r : nvs_sync_on(team, where.stream);
+	if (where.is_on_stream) {
+		r2 = nvs_sync_on(team, where.stream);
+		return r ? r : r2;
+	}
 	r2 = device_leave(nvs.device, nvs.device->cuda->stream_sync(where.stream), "wait for copies");
-	if (!r)
-		r = r2;
-	return r ? r : shmd_team_sync(team->team);
+	return nvs_agree_in(team->team, r ? r : r2);
 }
 
 static struct nvs_host_team *team_of(int32_t team)
@@ -110,7 +111,7 @@ int nvs_fcollect(const char *name, int32_t team, void *dest, const void *source,
 static int reduce(struct shmd_team *team, const struct nvs_math *math, cuda_stream stream)
 {
 	if (!nvs.has_kernels)
-		return shmd_error_set(-EOPNOTSUPP, "not all PEs could load the kernels of this library, which reduce; a library that was built without nvcc has none");
+		return shmd_error_set(-EOPNOTSUPP, "reductions are kernels, which not all PEs could load; a library that was built without nvcc has none, and a job with queues has none");
 	if (math->is_scatter)
 		return shmd_reduce_scatter_on_stream(team, math->dest, math->source, math->n, math->type, math->op, stream);
 	return shmd_reduce_on_stream(team, math->dest, math->source, math->n, math->type, math->op, stream);

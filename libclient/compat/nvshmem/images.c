@@ -10,6 +10,8 @@
 #define LOG2_CHANNEL 22u
 #define PE_DIST_BLOCK 1
 #define CONNECTED_BY_ATOMICS 1
+#define CONNECTED_BY_QUEUES 8
+#define DEVICE_TRANSPORT_IBGDA 1
 #define TEAM_SPACE ((uint32_t)((sizeof(struct nvs_team) + 15) / 16 * 16))
 
 static void fill_coll(struct nvs_coll_params *coll)
@@ -41,7 +43,7 @@ void nvs_state_fill(const struct nvs_facts *facts, uint32_t bytes, struct nvs_st
 		.node_mype = facts->node_mype,
 		.node_npes = facts->node_npes,
 		.pe_dist = PE_DIST_BLOCK,
-		.job_connectivity = CONNECTED_BY_ATOMICS,
+		.job_connectivity = facts->by_queues ? CONNECTED_BY_QUEUES : CONNECTED_BY_ATOMICS,
 		.proxy_ops_are_ordered = true,
 		.heap_base = facts->heap_base,
 		.heap_size = facts->heap_bytes,
@@ -54,8 +56,10 @@ void nvs_state_fill(const struct nvs_facts *facts, uint32_t bytes, struct nvs_st
 		.sync_counter = facts->sync_counter,
 		.proxy_channel_buf_size = UINT64_C(1) << LOG2_CHANNEL,
 		.proxy_channel_buf_logsize = LOG2_CHANNEL,
+		.ibgda_is_initialized = facts->by_queues,
 		.is_initialized = true,
 		.is_bootstrapped = true,
+		.selected_device_transport = facts->by_queues ? DEVICE_TRANSPORT_IBGDA : 0,
 		.unicast_le_ids = facts->unicast_le_ids,
 		.region_active_count = facts->zero,
 	};
@@ -167,7 +171,7 @@ static void fill_team(const struct nvs_members *members, enum nvs_class class, s
 		.team_idx = members->index,
 		.config.version = NVS_WORD(2, sizeof(team->config)),
 		.ll_flag = 1,
-		.are_gpus_p2p_connected = true,
+		.are_gpus_p2p_connected = !members->by_queues || members->size == 1,
 		.is_team_node = true,
 		.team_node = members->index == NVS_TEAM_WORLD ? NVS_TEAM_NODE : members->index,
 		.team_same_mype_node = NVS_TEAM_SAME_MYPE_NODE,

@@ -2,7 +2,8 @@
 /*
  * The images that device code reads, filled from facts: the state, and a team with the lists behind it. Pure: no GPU, no world.
  *
- * A job of this library reaches all PEs by loads, stores and atomics: there are no queues, no proxy and no multicast in its images.
+ * A job of this library reaches all PEs by loads, stores and atomics, or has queues, by which kernels send to those that are not mapped, and all
+ * atomics (ibgda-images.h). There is no proxy and no multicast in its images.
  */
 #ifndef SHMD_NVSHMEM_IMAGES_H
 #define SHMD_NVSHMEM_IMAGES_H
@@ -27,6 +28,8 @@ struct nvs_facts {
 	uint64_t heap_base, heap_bytes;
 	uint64_t peers_p2p, peers_remote, unicast_le_ids, timeout, wait_index, zero; /* addresses of what struct nvs_state names */
 	uint64_t team_pool, psync_pool, sync_counter;
+	int32_t n_apart; /* PEs whose memory is not mapped here */
+	bool by_queues; /* some PE has such */
 };
 
 /* The whole state; a client gets the first nvs_version_state_bytes() of it, and `bytes` of them is its version word. */
@@ -38,6 +41,7 @@ struct nvs_members {
 	int32_t my_pe, size; /* in the team */
 	int32_t npes; /* of the world */
 	const int32_t *pes; /* PEs of the world, in the order of the team */
+	bool by_queues; /* as struct nvs_facts */
 };
 
 /* Bytes of a team and its lists in GPU memory. */

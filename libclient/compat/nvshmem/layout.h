@@ -26,9 +26,9 @@ struct nvs_coll_params {
 	int32_t barrier_dissem_kval, barrier_tg_dissem_kval;
 	int32_t reduce_recexch_kval; /* the neighbour lists of teams are made for it */
 	int32_t bcast_tree_kval, bcast_algo, reduce_algo;
-	uint64_t fcollect_ll_threshold; /* psync.h */
+	uint64_t fcollect_ll_threshold; /* versions.h */
 	uint64_t fcollect_nvls_threshold;
-	uint64_t reduce_scratch_size; /* psync.h */
+	uint64_t reduce_scratch_size; /* versions.h */
 	int32_t fcollect_algo;
 	uint64_t reducescatter_nvls_threshold;
 	int32_t reducescatter_algo, reduce_maxloc_algo;

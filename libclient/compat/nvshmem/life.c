@@ -15,14 +15,13 @@
 #include <shmd-stream.h>
 #include <shmd/dev/args.h>
 
-#include "libclient/compat/nvshmem/nvs.h"
+#include "libclient/compat/nvshmem/ibgda.h"
 #include "proto/base/cleanup.h"
 
 #define WITH_MPI_COMM 0x2u
 #define WITH_SHMEM 0x4u
 #define WITH_UNIQUEID 0x8u
 #define THREAD_SERIALIZED 2
-#define UID_VERSION NVS_WORD(1, NVS_UID_BYTES)
 
 static const struct nvs_version own_version = {NVS_MAJOR, NVS_NEWEST_MINOR, 0};
 
@@ -44,8 +43,7 @@ static void take_uid(const struct nvs_init_attr *attr, struct shmd_uid *uid, str
 {
 	const struct nvs_uid_args *args = &attr->args.uid_args;
 
-	memcpy(uid->data, "shu1", 4);
-	memcpy(uid->data + 4, args->id->data, sizeof(args->id->data));
+	nvs_uid_use(args->id, uid);
 	ret_attr->uid = uid;
 	ret_attr->rank = args->myrank;
 	ret_attr->size = args->nranks;
@@ -108,14 +106,16 @@ static int open_gpu(void)
 	return r ? r : device_open(which, info.node_pe, &nvs.device);
 }
 
-/* A state that names a PE which is not mapped would have kernels wait for ever. */
+/* Kernels reach a PE that is not mapped by queues, which lead to this node alone so far. */
 static int find_peers(uint64_t *ret_bases)
 {
+	if (nvs.facts.node_npes != nvs.facts.npes)
+		return shmd_error_set(-EOPNOTSUPP, "%d of %d PEs are on this node, and NVSHMEM programs need all of them here so far", nvs.facts.node_npes,
+				      nvs.facts.npes);
+	nvs.facts.n_apart = 0;
 	for (int pe = 0; pe < nvs.facts.npes; pe++) {
 		ret_bases[pe] = (uint64_t)(uintptr_t)shmd_ptr(nvs.world, (void *)(uintptr_t)nvs.facts.heap_base, pe);
-		if (!ret_bases[pe])
-			return shmd_error_set(-EOPNOTSUPP, "the GPU memory of PE %d is not mapped here, and NVSHMEM programs need that so far; allow the path "
-					      "mapped (SHMD_PATHS), and use GPUs of one node that reach each other", pe);
+		nvs.facts.n_apart += !ret_bases[pe];
 	}
 	return 0;
 }
@@ -155,11 +155,11 @@ static int prepare(void)
 
 /*
  * Now, since CUDA may wait for kernels that run when the runtime's are loaded. A library that was built without nvcc has none: then syncs on
- * streams are by the driver, and what needs a kernel says so when it is called.
+ * streams are by the driver, and what needs a kernel says so when it is called. In a job with queues nobody has tried them yet.
  */
 static int find_kernels(void)
 {
-	return nvs_agree_all(!shmd_quiet_on_stream(shmd_world_ctx(nvs.world), nvs.device->stream), &nvs.has_kernels);
+	return nvs.ibgda ? 0 : nvs_agree_all(!shmd_quiet_on_stream(shmd_world_ctx(nvs.world), nvs.device->stream), &nvs.has_kernels);
 }
 
 static void drop_parts(void)
@@ -167,10 +167,14 @@ static void drop_parts(void)
 	if (nvs.device) {
 		nvs_teams_drop();
 		nvs_sets_drop();
+		nvs_ibgda_drop();
 		device_free(nvs.device, nvs.tables);
 	}
 	nvs.tables = 0;
+	if (nvs.agreement)
+		(void)shmd_free(nvs.world, nvs.agreement);
 	nvs.agreement = NULL;
+	nvs.has_kernels = false;
 	nvs.facts = (struct nvs_facts){0};
 }
 
@@ -191,32 +195,35 @@ static int start(void)
 	if (!r)
 		r = nvs_agree(prepare());
 	if (!r)
+		r = nvs_ibgda_make();
+	if (!r)
 		r = find_kernels();
 	if (!r)
 		r = nvs_sets_make();
 	if (!r)
+		r = nvs_ibgda_follow();
+	if (!r)
 		r = nvs_agree(nvs_teams_make());
+	/* A PE whose device library gets no state would be waited for by kernels of the others. */
+	if (!r)
+		r = nvs_agree(nvs_clients_show());
 	if (!r) {
 		__atomic_store_n(&nvs.status, NVS_STATUS_INITIALIZED, __ATOMIC_RELEASE);
 		return 0;
 	}
+	nvs_clients_hide();
+	nvs_teams_return();
 	drop_parts();
 	close_gpu();
 	return r;
 }
 
-/* For the first call that needs the heap. */
-static int start_and_show(void)
-{
-	int r = start();
-
-	return r ? r : nvs_clients_show();
-}
-
 /* The GPU's context stays until the world has given back its own memory in it. */
 static void stop(void)
 {
+	pthread_mutex_lock(&nvs.frees);
 	__atomic_store_n(&nvs.status, NVS_STATUS_NONE, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&nvs.frees);
 	if (nvs.device && nvs.has_kernels)
 		(void)nvs_result("a call on a stream", shmd_stream_status(nvs.world));
 	nvs_clients_drop();
@@ -227,33 +234,42 @@ static void stop(void)
 	close_gpu();
 }
 
-/* A call without anything asks to finish what an earlier one has begun. */
-static int begin(unsigned int flags, const struct nvs_init_attr *attr, bool has_client)
+/* The caller's device library, if it has one, is in the list. */
+static int go_on(bool must_start)
 {
-	bool must_start = nvs.world && !attr && !has_client;
-	int r = 0;
+	if (nvs.status == NVS_STATUS_INITIALIZED)
+		return nvs_clients_show();
+	return must_start || gpu_is_selected() ? start() : 0;
+}
 
-	if (!nvs.world) {
-		r = open_world(flags, attr);
-		nvs.start = start_and_show;
-		if (!r)
-			__atomic_store_n(&nvs.status, NVS_STATUS_BOOTSTRAPPED, __ATOMIC_RELEASE);
-	}
-	if (!r && nvs.status == NVS_STATUS_BOOTSTRAPPED && (must_start || gpu_is_selected()))
-		r = start();
+static int begin(unsigned int flags, const struct nvs_init_attr *attr)
+{
+	int r;
+
+	nvs_binding_check(nvs_is_verbose());
+	r = open_world(flags, attr);
+	nvs.start = start;
+	if (!r)
+		__atomic_store_n(&nvs.status, NVS_STATUS_BOOTSTRAPPED, __ATOMIC_RELEASE);
 	return r;
 }
 
 static int init(unsigned int flags, const struct nvs_init_attr *attr, struct nvs_version version, int (*find)(void **, void **))
 {
+	struct nvs_client client = {.version = version, .bytes = nvs_version_state_bytes(version), .find = find};
+	/* A call without anything asks to finish what an earlier one has begun. */
+	bool must_start = nvs.world && !attr && !find;
 	int r = nvs_version_check(version, nvs_newer_is_allowed());
 
-	if (!r)
-		r = begin(flags, attr, find != NULL);
+	if (!r && !nvs.world)
+		r = begin(flags, attr);
 	if (!r && find)
-		r = nvs_client_add((struct nvs_client){.version = version, .bytes = nvs_version_state_bytes(version), .find = find});
-	if (!r && nvs.status == NVS_STATUS_INITIALIZED)
-		r = nvs_clients_show();
+		r = nvs_client_add(client);
+	if (!r) {
+		r = go_on(must_start);
+		if (r < 0 && find)
+			nvs_client_remove_newest();
+	}
 	if (!r)
 		nvs.n_refs++;
 	else if (!nvs.n_refs && nvs.world)
@@ -271,6 +287,8 @@ int nvshmemid_hostlib_init_attr(int requested, int *provided, unsigned int flags
 	int r;
 
 	(void)requested;
+	if (nvs_is_forked())
+		return nvs_fail("nvshmem_init", shmd_error_set(-ENOTCONN, "this process was forked from a PE, and CUDA does not work here"));
 	pthread_mutex_lock(&nvs.lock);
 	r = init(flags, attr, version, find);
 	pthread_mutex_unlock(&nvs.lock);
@@ -289,11 +307,16 @@ NVS_API void nvshmemid_hostlib_finalize(void *state, void *transport);
 void nvshmemid_hostlib_finalize(void *state, void *transport)
 {
 	(void)transport;
+	/* The job and all its parts are the parent's. */
+	if (nvs_is_forked())
+		return;
 	pthread_mutex_lock(&nvs.lock);
 	if (nvs.n_refs > 0) {
 		nvs_client_remove((uint64_t)(uintptr_t)state);
-		if (!--nvs.n_refs)
+		if (!--nvs.n_refs) {
+			nvs_ibgda_finish();
 			stop();
+		}
 	}
 	pthread_mutex_unlock(&nvs.lock);
 }
@@ -307,27 +330,13 @@ void nvshmemx_hostlib_finalize(void)
 NVS_API int nvshmemid_init_status(void);
 int nvshmemid_init_status(void)
 {
-	return (int)__atomic_load_n(&nvs.status, __ATOMIC_ACQUIRE);
+	return nvs_is_forked() ? NVS_STATUS_NONE : (int)__atomic_load_n(&nvs.status, __ATOMIC_ACQUIRE);
 }
 
 NVS_API int nvshmemx_init_status(void);
 int nvshmemx_init_status(void)
 {
 	return nvshmemid_init_status();
-}
-
-/* Bytes 4 and on of an id of the runtime; the first four are always the same. */
-NVS_API int nvshmemx_get_uniqueid(struct nvs_uid *ret_uid);
-int nvshmemx_get_uniqueid(struct nvs_uid *ret_uid)
-{
-	struct shmd_uid uid;
-	int r = shmd_uid_make(&uid);
-
-	if (!r) {
-		ret_uid->version = UID_VERSION;
-		memcpy(ret_uid->data, uid.data + 4, sizeof(ret_uid->data));
-	}
-	return nvs_result("nvshmemx_get_uniqueid", r);
 }
 
 /* The rest of the attributes may be memory that nobody has written to. */

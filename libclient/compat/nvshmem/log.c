@@ -5,7 +5,7 @@
 
 #include "libclient/compat/nvshmem/nvs.h"
 
-struct nvs nvs = {.lock = PTHREAD_MUTEX_INITIALIZER};
+struct nvs nvs = {.lock = PTHREAD_MUTEX_INITIALIZER, .frees = PTHREAD_MUTEX_INITIALIZER};
 
 static int result_of(int error)
 {

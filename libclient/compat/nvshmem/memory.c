@@ -7,7 +7,7 @@
  */
 #include <errno.h>
 
-#include "libclient/compat/nvshmem/nvs.h"
+#include "libclient/compat/nvshmem/ibgda.h"
 
 #define ALIGNMENT 512u
 
@@ -21,6 +21,11 @@ static void *allocate(const char *name, size_t alignment, size_t bytes)
 	pthread_mutex_lock(&nvs.lock);
 	if (!r)
 		r = shmd_align(nvs.world, alignment < ALIGNMENT ? ALIGNMENT : alignment, bytes, SHMD_HINT_GPU, &memory);
+	if (!r) {
+		r = nvs_ibgda_follow();
+		if (r < 0)
+			(void)shmd_free(nvs.world, memory);
+	}
 	pthread_mutex_unlock(&nvs.lock);
 	if (r < 0)
 		(void)nvs_fail(name, r);
@@ -36,9 +41,10 @@ void *nvshmem_malloc(size_t bytes)
 NVS_API void *nvshmem_align(size_t alignment, size_t bytes);
 void *nvshmem_align(size_t alignment, size_t bytes)
 {
-	if (!alignment || (alignment & (alignment - 1)))
-		return NULL;
-	return allocate("nvshmem_align", alignment, bytes);
+	if (alignment && !(alignment & (alignment - 1)))
+		return allocate("nvshmem_align", alignment, bytes);
+	(void)nvs_fail("nvshmem_align", shmd_error_set(-EINVAL, "the alignment %zu is no power of two", alignment));
+	return NULL;
 }
 
 NVS_API void nvshmem_free(void *memory);
@@ -67,12 +73,15 @@ void *nvshmem_calloc(size_t n, size_t bytes)
 	return r < 0 ? NULL : memory;
 }
 
+/* Not nvs.lock, which another thread has while it waits for other PEs in an allocation. */
 void nvshmem_free(void *memory)
 {
-	pthread_mutex_lock(&nvs.lock);
+	if (!nvs_is_running())
+		return;
+	pthread_mutex_lock(&nvs.frees);
 	if (nvs.status == NVS_STATUS_INITIALIZED)
 		(void)nvs_result("nvshmem_free", shmd_free(nvs.world, memory));
-	pthread_mutex_unlock(&nvs.lock);
+	pthread_mutex_unlock(&nvs.frees);
 }
 
 /* NULL also for what is not symmetric: programs ask. */
@@ -91,24 +100,39 @@ void *nvshmemx_mc_ptr(int32_t team, const void *memory)
 	return NULL;
 }
 
-/* Any memory of the host or of a GPU may be the local side of an operation, so there is nothing to register. */
+/* Where all PEs are mapped any memory of the host or of a GPU may be the local side of an operation; NICs know what is registered. */
 NVS_API int nvshmemx_buffer_register(void *memory, size_t bytes);
 int nvshmemx_buffer_register(void *memory, size_t bytes)
 {
-	(void)memory;
-	(void)bytes;
-	return nvs_result("nvshmemx_buffer_register", nvs_ready());
+	int r = nvs_ready();
+
+	pthread_mutex_lock(&nvs.lock);
+	if (!r)
+		r = nvs_ibgda_buffer_add(memory, bytes);
+	pthread_mutex_unlock(&nvs.lock);
+	return nvs_result("nvshmemx_buffer_register", r);
 }
 
 NVS_API int nvshmemx_buffer_unregister(void *memory);
 int nvshmemx_buffer_unregister(void *memory)
 {
-	(void)memory;
-	return nvs_result("nvshmemx_buffer_unregister", nvs_ready());
+	int r = nvs_ready();
+
+	pthread_mutex_lock(&nvs.lock);
+	if (!r)
+		r = nvs_ibgda_buffer_remove(memory);
+	pthread_mutex_unlock(&nvs.lock);
+	return nvs_result("nvshmemx_buffer_unregister", r);
 }
 
 NVS_API void nvshmemx_buffer_unregister_all(void);
 void nvshmemx_buffer_unregister_all(void)
 {
-	(void)nvs_result("nvshmemx_buffer_unregister_all", nvs_ready());
+	int r = nvs_ready();
+
+	pthread_mutex_lock(&nvs.lock);
+	if (!r)
+		r = nvs_ibgda_buffers_remove();
+	pthread_mutex_unlock(&nvs.lock);
+	(void)nvs_result("nvshmemx_buffer_unregister_all", r);
 }

@@ -2,7 +2,8 @@
 /*
  * The host library of NVSHMEM programs on the runtime: what its files share.
  *
- * A process has one job, which is a world of the runtime with a GPU heap; all of its PEs are on one node and map each other's memory.
+ * A process has one job, which is a world of the runtime with a GPU heap; all of its PEs are on one node. They map each other's memory, or reach it by
+ * queues (ibgda.h).
  *
  *	life.c		init, the steps to a job, finalize		clients.c	device libraries that get the state
  *	ready.c		settings, the heap when it is needed		agree.c		agreements of PEs
@@ -12,8 +13,10 @@
  *	on-stream.c	words on streams				atomic.c	atomics of the host
  *	launch.c	launches with all blocks at once		region.c	regions of the host
  *	query.c		versions, names, data objects			log.c		failures, names that are missing
+ *	ids.c		unique ids
  *
- * Threads	init, finalize, teams and allocations: one at a time, as NVSHMEM has it; nvs.lock makes it so. All others any number
+ * Threads	init, finalize, teams and allocations: one at a time, as NVSHMEM has it; nvs.lock makes it so. All others any number, and
+ *		frees wait for none of these
  */
 #ifndef SHMD_NVSHMEM_NVS_H
 #define SHMD_NVSHMEM_NVS_H
@@ -82,12 +85,14 @@ struct nvs_client {
 	uint64_t state, transport; /* addresses of its symbols */
 	struct nvs_version version;
 	uint32_t bytes; /* of its state */
-	int (*find)(void **state, void **transport); /* not called yet; NULL */
+	bool has_state; /* that of the job */
+	int (*find)(void **state, void **transport); /* says where they are; NULL: they are known */
 	struct nvs_client *next;
 };
 
 struct nvs {
 	pthread_mutex_t lock;
+	pthread_mutex_t frees; /* behind lock: a free, or the end of INITIALIZED */
 	struct shmd_world *world; /* NULL: status is NONE */
 	enum nvs_status status; /* atomic */
 	int n_refs; /* of init calls */
@@ -100,9 +105,11 @@ struct nvs {
 	bool has_kernels; /* all PEs have those of the runtime (<shmd-stream.h>) */
 	int max_teams;
 	struct nvs_host_team teams[NVS_POOL_TEAMS];
+	struct shmd_team *same_gpu, *gpu_leaders; /* the runtime does not make these by itself; NULL: this PE is in none */
 	uint64_t *agreement; /* in the host's heap: words by which PEs agree (agree.c) */
 	uint64_t *stream_words; /* symmetric GPU memory: uint64_t[max_teams][npes], by the PE that syncs (sync.c) */
 	struct nvs_client *clients;
+	struct nvs_ibgda *ibgda; /* ibgda.h; NULL: all PEs map each other's memory */
 };
 extern struct nvs nvs;
 
@@ -115,14 +122,32 @@ int nvs_result(const char *name, int error);
 /* A name that is not implemented: writes it once. Returns NVS_NOT_SUPPORTED. */
 int nvs_missing(const char *name, int *is_known) __attribute__((cold));
 
+/* ---- binding.c */
+
+/* Warns on stderr if calls of the process reach another library of this name. is_verbose: writes where they go. */
+void nvs_binding_check(bool is_verbose);
+
 /* ---- ready.c */
 
 /* The job has its heap, or gets it: collective then. 0; -ENOTCONN with a sentence: there was no init. Takes no lock and needs none. */
 int nvs_ready(void);
+/* The job has its heap. */
+bool nvs_is_running(void);
+/* The job is that of the process from which this one was forked: CUDA does not work here, and the lock may be another thread's. */
+bool nvs_is_forked(void);
 bool nvs_newer_is_allowed(void);
+/* The log is at debug or trace, which SHMD_DEBUG asks for. */
+bool nvs_is_verbose(void);
 int nvs_max_teams(void);
+/* Entries of a queue, if the user says how many. */
+uint32_t nvs_queue_depth(uint32_t otherwise);
 /* The GPU as the user names it, else "current": the context of the thread that starts the job. */
 void nvs_choose_gpu(char ret_which[SHMD_INFO_TEXT_BYTES]);
+
+/* ---- ids.c */
+
+/* The program's id as the runtime has it, for a job. */
+void nvs_uid_use(const struct nvs_uid *uid, struct shmd_uid *ret_uid);
 
 /* ---- sets.c */
 
@@ -134,11 +159,16 @@ void nvs_sets_drop_team(int index);
 
 /* ---- clients.c */
 
-/* find NULL: state is known. Owns nothing of the caller. */
+/* find NULL: it has the state. Owns nothing of the caller. */
 int nvs_client_add(struct nvs_client client);
-/* Clients whose symbols were not asked for yet get the state. */
+/* Clients that have no state yet get it. After a failure all of them stay, and the next call goes on. */
 int nvs_clients_show(void);
+/* The state of queues has changed. */
+int nvs_clients_show_queues(void);
+/* The start of the job has failed: nobody has its state. */
+void nvs_clients_hide(void);
 void nvs_client_remove(uint64_t state);
+void nvs_client_remove_newest(void);
 void nvs_clients_drop(void);
 
 /* ---- agree.c */
@@ -149,6 +179,10 @@ void nvs_clients_drop(void);
 int nvs_agreement_make(void);
 /* Collective: the error of this PE, or a sentence about another one that has failed. All PEs have called when it returns 0. */
 int nvs_agree(int error);
+/* Collective: the sum of the values of all PEs. */
+int nvs_agree_on(uint64_t value, uint64_t *ret_sum);
+/* NVS_PLACE_BYTES of this PE, and behind them room for those of all. */
+uint64_t *nvs_agreement_places(void);
 /* The same of the members of a team. */
 int nvs_agree_in(struct shmd_team *team, int error);
 /* Whether all PEs say so. Collective. */
@@ -157,6 +191,8 @@ int nvs_agree_all(bool mine, bool *ret_all);
 /* ---- teams.c */
 
 int nvs_teams_make(void);
+/* Collective, after a start that has failed on all PEs: the runtime has the numbers of its teams again. */
+void nvs_teams_return(void);
 void nvs_teams_drop(void);
 /* NULL with a sentence: no team of this PE. */
 struct nvs_host_team *nvs_team_at(int32_t team);

@@ -24,6 +24,13 @@ bool nvs_newer_is_allowed(void)
 	return find_setting("SHMD_NVSHMEM_NEWER", &info) && !strcmp(info.value, "on");
 }
 
+bool nvs_is_verbose(void)
+{
+	struct shmd_setting_info info;
+
+	return find_setting("SHMD_LOG", &info) && (!strcmp(info.value, "debug") || !strcmp(info.value, "trace"));
+}
+
 int nvs_max_teams(void)
 {
 	struct shmd_setting_info info;
@@ -36,6 +43,15 @@ int nvs_max_teams(void)
 	return n > (int)NVS_POOL_TEAMS ? (int)NVS_POOL_TEAMS : n;
 }
 
+uint32_t nvs_queue_depth(uint32_t otherwise)
+{
+	struct shmd_setting_info info;
+
+	if (find_setting("SHMD_QUEUE_DEPTH", &info) && strcmp(info.source, "default") != 0)
+		return (uint32_t)strtoul(info.value, NULL, 10);
+	return otherwise;
+}
+
 void nvs_choose_gpu(char ret_which[SHMD_INFO_TEXT_BYTES])
 {
 	struct shmd_setting_info info;
@@ -46,12 +62,24 @@ void nvs_choose_gpu(char ret_which[SHMD_INFO_TEXT_BYTES])
 		snprintf(ret_which, SHMD_INFO_TEXT_BYTES, "current");
 }
 
+bool nvs_is_forked(void)
+{
+	return nvs.world && shmd_world_status(nvs.world) == SHMD_WORLD_NONE;
+}
+
+bool nvs_is_running(void)
+{
+	return __atomic_load_n(&nvs.status, __ATOMIC_ACQUIRE) == NVS_STATUS_INITIALIZED && !nvs_is_forked();
+}
+
 int nvs_ready(void)
 {
 	int r = 0;
 
-	if (__atomic_load_n(&nvs.status, __ATOMIC_ACQUIRE) == NVS_STATUS_INITIALIZED)
+	if (nvs_is_running())
 		return 0;
+	if (nvs_is_forked())
+		return shmd_error_set(-ENOTCONN, "this process was forked from a PE, whose job it does not have");
 	pthread_mutex_lock(&nvs.lock);
 	if (!nvs.world)
 		r = shmd_error_set(-ENOTCONN, "NVSHMEM is not initialised; call nvshmem_init() first");

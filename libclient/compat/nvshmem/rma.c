@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See rma.h. Copies of the host go by the library's stream, which waits for no kernel; so a quiet waits for them alone. */
+/*
+ * See rma.h. Copies of the host go by the library's stream, which waits for no kernel; so a quiet waits for them alone. In a job with queues all
+ * go by those that the runtime has for the host, and a quiet is the runtime's.
+ */
 #include <errno.h>
+
+#include <shmd-stream.h>
 
 #include "libclient/compat/nvshmem/rma.h"
 
@@ -8,7 +13,9 @@ void *nvs_at(const void *symmetric, int pe)
 {
 	void *at = shmd_ptr(nvs.world, symmetric, pe);
 
-	if (!at)
+	if (!at && nvs.ibgda && pe >= 0 && pe < nvs.facts.npes)
+		(void)shmd_error_set(-EINVAL, "the memory of PE %d is not mapped here, so only kernels, and puts and gets of the host, reach it", pe);
+	else if (!at)
 		(void)shmd_error_set(-EINVAL, "%p of PE %d is no symmetric memory, or there is no such PE", symmetric, pe);
 	return at;
 }
@@ -56,6 +63,8 @@ int nvs_quiet(void)
 	uint64_t n = __atomic_load_n(&nvs.n_copies, __ATOMIC_SEQ_CST);
 	int r;
 
+	if (nvs.ibgda)
+		return shmd_quiet(shmd_world_ctx(nvs.world));
 	if (n == __atomic_load_n(&nvs.n_copies_done, __ATOMIC_SEQ_CST))
 		return 0;
 	r = device_enter(nvs.device);
@@ -73,18 +82,40 @@ static int copy_and_wait(void *dest, const void *source, size_t bytes, bool is_n
 	return r || !is_now ? r : nvs_quiet();
 }
 
+static int put_by_queue(void *dest, const void *source, size_t bytes, int pe, bool is_now)
+{
+	struct shmd_ctx *ctx = shmd_world_ctx(nvs.world);
+
+	return is_now ? shmd_put(ctx, dest, source, bytes, pe) : shmd_put_nbi(ctx, dest, source, bytes, pe);
+}
+
+static int get_by_queue(void *dest, const void *source, size_t bytes, int pe, bool is_now)
+{
+	struct shmd_ctx *ctx = shmd_world_ctx(nvs.world);
+
+	return is_now ? shmd_get(ctx, dest, source, bytes, pe) : shmd_get_nbi(ctx, dest, source, bytes, pe);
+}
+
 void nvs_put(const char *name, void *dest, const void *source, size_t bytes, int pe, bool is_now)
 {
 	int r = nvs_ready();
 
-	(void)nvs_result(name, r ? r : copy_and_wait(nvs_at(dest, pe), source, bytes, is_now));
+	if (!r && nvs.ibgda)
+		r = put_by_queue(dest, source, bytes, pe, is_now);
+	else if (!r)
+		r = copy_and_wait(nvs_at(dest, pe), source, bytes, is_now);
+	(void)nvs_result(name, r);
 }
 
 void nvs_get(const char *name, void *dest, const void *source, size_t bytes, int pe, bool is_now)
 {
 	int r = nvs_ready();
 
-	(void)nvs_result(name, r ? r : copy_and_wait(dest, nvs_at(source, pe), bytes, is_now));
+	if (!r && nvs.ibgda)
+		r = get_by_queue(dest, source, bytes, pe, is_now);
+	else if (!r)
+		r = copy_and_wait(dest, nvs_at(source, pe), bytes, is_now);
+	(void)nvs_result(name, r);
 }
 
 static int copy_strided(char *dest, const char *source, struct nvs_strides strides)
@@ -99,18 +130,38 @@ static int copy_strided(char *dest, const char *source, struct nvs_strides strid
 	return r ? r : nvs_quiet();
 }
 
+static int strided_by_queue(char *dest, const char *source, struct nvs_strides strides, int pe, bool is_get)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < strides.n; i++) {
+		r = is_get ? get_by_queue(dest, source, strides.bytes, pe, false) : put_by_queue(dest, source, strides.bytes, pe, false);
+		dest += strides.dest * (ptrdiff_t)strides.bytes;
+		source += strides.source * (ptrdiff_t)strides.bytes;
+	}
+	return r ? r : nvs_quiet();
+}
+
 void nvs_put_strided(const char *name, void *dest, const void *source, struct nvs_strides strides, int pe)
 {
 	int r = nvs_ready();
 
-	(void)nvs_result(name, r ? r : copy_strided(nvs_at(dest, pe), source, strides));
+	if (!r && nvs.ibgda)
+		r = strided_by_queue(dest, source, strides, pe, false);
+	else if (!r)
+		r = copy_strided(nvs_at(dest, pe), source, strides);
+	(void)nvs_result(name, r);
 }
 
 void nvs_get_strided(const char *name, void *dest, const void *source, struct nvs_strides strides, int pe)
 {
 	int r = nvs_ready();
 
-	(void)nvs_result(name, r ? r : copy_strided(dest, nvs_at(source, pe), strides));
+	if (!r && nvs.ibgda)
+		r = strided_by_queue(dest, source, strides, pe, true);
+	else if (!r)
+		r = copy_strided(dest, nvs_at(source, pe), strides);
+	(void)nvs_result(name, r);
 }
 
 NVS_API void nvshmem_quiet(void);
@@ -151,18 +202,37 @@ uint64_t nvshmem_signal_fetch(uint64_t *word)
 
 /* ---- on streams; in the caller's context, whose streams these are */
 
+static int copy_to_on(cuda_stream stream, void *at, const void *source, size_t bytes)
+{
+	return at ? nvs_copy_on(stream, at, source, bytes) : -EINVAL;
+}
+
+static int copy_from_on(cuda_stream stream, void *dest, const void *at, size_t bytes)
+{
+	return at ? nvs_copy_on(stream, dest, at, bytes) : -EINVAL;
+}
+
+/* By queues kernels of the runtime put and get. */
 void nvs_put_on(const char *name, void *dest, const void *source, size_t bytes, int pe, cuda_stream stream)
 {
-	void *at = nvs_ready() ? NULL : nvs_at(dest, pe);
+	int r = nvs_ready();
 
-	(void)nvs_result(name, at ? nvs_copy_on(stream, at, source, bytes) : -EINVAL);
+	if (!r && nvs.ibgda)
+		r = shmd_put_on_stream(shmd_world_ctx(nvs.world), dest, source, bytes, pe, stream);
+	else if (!r)
+		r = copy_to_on(stream, nvs_at(dest, pe), source, bytes);
+	(void)nvs_result(name, r);
 }
 
 void nvs_get_on(const char *name, void *dest, const void *source, size_t bytes, int pe, cuda_stream stream)
 {
-	void *at = nvs_ready() ? NULL : nvs_at(source, pe);
+	int r = nvs_ready();
 
-	(void)nvs_result(name, at ? nvs_copy_on(stream, dest, at, bytes) : -EINVAL);
+	if (!r && nvs.ibgda)
+		r = shmd_get_on_stream(shmd_world_ctx(nvs.world), dest, source, bytes, pe, stream);
+	else if (!r)
+		r = copy_from_on(stream, dest, nvs_at(source, pe), bytes);
+	(void)nvs_result(name, r);
 }
 
 static int copy_strided_on(char *dest, const char *source, struct nvs_strides strides, cuda_stream stream)

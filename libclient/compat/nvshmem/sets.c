@@ -53,14 +53,17 @@ static void drop_set(struct nvs_set *set)
 	for (unsigned int i = 0; i < NVS_POOL_TEAMS; i++)
 		device_free(nvs.device, set->teams[i]);
 	device_free(nvs.device, set->pool);
+	(void)shmd_free(nvs.world, set->counters);
+	(void)shmd_free(nvs.world, set->psync);
 	*set = (struct nvs_set){.is_there = false};
 }
 
-/* Symmetric memory ends with the world. */
+/* Where the job goes on, as after a start that has failed on all PEs, the next one takes the symmetric memory. */
 void nvs_sets_drop(void)
 {
 	for (enum nvs_class class = NVS_CLASS_A; class < NVS_CLASSES; class++)
 		drop_set(&nvs.sets[class]);
+	(void)shmd_free(nvs.world, nvs.stream_words);
 	nvs.stream_words = NULL;
 }
 

@@ -30,7 +30,8 @@ struct nvs_host_team *nvs_team_at(int32_t team)
 static int take_in(int index, struct shmd_team *team)
 {
 	struct nvs_host_team *mine = &nvs.teams[index];
-	struct nvs_members members = {.index = index, .my_pe = shmd_team_my_pe(team), .size = shmd_team_n_pes(team), .npes = nvs.facts.npes};
+	struct nvs_members members = {.index = index, .my_pe = shmd_team_my_pe(team), .size = shmd_team_n_pes(team), .npes = nvs.facts.npes,
+				     .by_queues = nvs.facts.by_queues};
 
 	*mine = (struct nvs_host_team){.team = team, .pes = calloc((size_t)members.size, sizeof(*mine->pes))};
 	if (!mine->pes)
@@ -53,7 +54,7 @@ static void forget(int index)
 /* The lowest PE with the GPU of this one. Collective. */
 static int find_leader(int *ret_leader)
 {
-	char *own = (char *)(nvs.agreement + 2 * NVS_AGREEMENT_WORDS), *all = own + PCI_BYTES;
+	char *own = (char *)nvs_agreement_places(), *all = own + PCI_BYTES;
 	int r = device_enter(nvs.device);
 
 	memset(own, 0, PCI_BYTES);
@@ -67,22 +68,21 @@ static int find_leader(int *ret_leader)
 	return r;
 }
 
-/* PEs on one GPU, and the first of each. All PEs make both calls, also if something has failed here. */
-static int make_gpu_teams(struct shmd_team **ret_same, struct shmd_team **ret_leaders)
+/* PEs on one GPU, and the first of each. Each step fails on all PEs or on none. */
+static int make_gpu_teams(void)
 {
 	struct shmd_team *all = shmd_team_world(nvs.world);
 	int leader, me = nvs.facts.mype, r = find_leader(&leader);
 
 	if (!r)
-		r = shmd_team_split_color(all, leader, me, ret_same);
-	return r ? r : shmd_team_split_color(all, leader == me ? 0 : -1, me, ret_leaders);
+		r = shmd_team_split_color(all, leader, me, &nvs.same_gpu);
+	return r ? r : shmd_team_split_color(all, leader == me ? 0 : -1, me, &nvs.gpu_leaders);
 }
 
 /* Local from the second step on; the caller agrees with the others. */
 int nvs_teams_make(void)
 {
-	struct shmd_team *same = NULL, *leaders = NULL;
-	int r = make_gpu_teams(&same, &leaders);
+	int r = make_gpu_teams();
 
 	if (!r)
 		r = take_in(NVS_TEAM_WORLD, shmd_team_world(nvs.world));
@@ -93,10 +93,17 @@ int nvs_teams_make(void)
 	if (!r)
 		r = take_in(NVS_TEAM_SAME_MYPE_NODE, shmd_team_same_index(nvs.world));
 	if (!r)
-		r = take_in(NVS_TEAM_SAME_GPU, same);
-	if (!r && leaders)
-		r = take_in(NVS_TEAM_GPU_LEADERS, leaders);
+		r = take_in(NVS_TEAM_SAME_GPU, nvs.same_gpu);
+	if (!r && nvs.gpu_leaders)
+		r = take_in(NVS_TEAM_GPU_LEADERS, nvs.gpu_leaders);
 	return r ? r : take_in(NVS_TEAM_MC_SHARED, shmd_team_shared(nvs.world));
+}
+
+void nvs_teams_return(void)
+{
+	(void)shmd_team_destroy(nvs.same_gpu);
+	(void)shmd_team_destroy(nvs.gpu_leaders);
+	nvs.same_gpu = nvs.gpu_leaders = NULL;
 }
 
 /* Teams of the runtime end with the world. */
@@ -105,6 +112,7 @@ void nvs_teams_drop(void)
 	for (int i = 0; i < (int)NVS_POOL_TEAMS; i++)
 		if (nvs.teams[i].team)
 			forget(i);
+	nvs.same_gpu = nvs.gpu_leaders = NULL;
 }
 
 /* ---- teams of the program; with the lock */
@@ -257,7 +265,7 @@ void nvshmem_team_destroy(int32_t team)
 	struct nvs_host_team *mine;
 	struct shmd_team *runtime;
 
-	if (team < NVS_TEAM_FIRST || !nvs.world)
+	if (team < NVS_TEAM_FIRST || !nvs_is_running())
 		return;
 	pthread_mutex_lock(&nvs.lock);
 	mine = nvs_team_at(team);

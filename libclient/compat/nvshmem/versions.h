@@ -2,7 +2,7 @@
 /*
  * Versions of NVSHMEM's device library: which are served, and what differs between them. Pure.
  *
- * Where device code finds its scratch differs by class, so each class has scratch and teams of its own (sets.h): two device libraries of
+ * Where device code finds its scratch differs by class, so each class has scratch and teams of its own (sets.c): two device libraries of
  * different class in one process do not meet in one word.
  */
 #ifndef SHMD_NVSHMEM_VERSIONS_H

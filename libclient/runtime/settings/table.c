@@ -126,7 +126,8 @@ const struct runtime_row runtime_rows[] = {
 		 "device functions (shmd_dev_*) return their status."},
 	{"SHMD_LOG", RUNTIME_TYPE_LEVELS, FIELD(log_levels), .def = "warn",
 	 .text = "The log: none, error, warn, info, debug or trace. subsystem=level sets one part, as in warn,heap=debug.",
-	 .aliases = {{"NVSHMEM_DEBUG", alias_nvshmem_debug, "VERSION is error, WARN warn, INFO and ABORT info, TRACE trace"},
+	 .aliases = {{"SHMD_DEBUG", alias_shmem_debug, "any value but no, false and 0 is debug"},
+		     {"NVSHMEM_DEBUG", alias_nvshmem_debug, "VERSION is error, WARN warn, INFO and ABORT info, TRACE trace"},
 		     {"SHMEM_DEBUG", alias_shmem_debug, "any value but no, false and 0 is debug"}}},
 	{"SHMD_LOG_FILE", RUNTIME_TYPE_TEXT, FIELD(log_file), .def = "", .max = RUNTIME_TEXT_BYTES - 1,
 	 .text = "File to which the log is appended, instead of stderr. %h is the name of the host, %p the process id, %r the rank, %j the job, "

@@ -93,9 +93,14 @@ static int write_gone(const struct shmd_world *world)
 
 void world_gpu_show_gone(struct shmd_world *world)
 {
+	int r = 0;
+
 	pthread_mutex_lock(&world->gpu_lock);
-	if (world->gpu && world->gpu->dev && write_gone(world) < 0)
-		runtime_log(WORLD, WARN, "kernels are not told of a PE that has ended: %s", shmd_error_text());
+	if (world->gpu && world->gpu->dev)
+		r = write_gone(world);
+	/* In a process that ends CUDA goes first, and its kernels with it. */
+	if (r < 0 && r != -ESHUTDOWN)
+		runtime_log(WORLD, WARN, "kernels do not see that a PE has ended: %s", shmd_error_text());
 	pthread_mutex_unlock(&world->gpu_lock);
 }
 

@@ -149,7 +149,7 @@ TEST(each_alias_means_the_same)
 		{"NVSHMEM_REMOTE_TRANSPORT=none", "SHMD_PATHS", "self,mapped"}, {"NVSHMEM_QP_DEPTH=1000", "SHMD_QUEUE_DEPTH", "1024"},
 		{"NVSHMEM_QP_DEPTH=1", "SHMD_QUEUE_DEPTH", "16"},
 		{"NVSHMEM_MAX_TEAMS=7", "SHMD_MAX_TEAMS", "7"}, {"NVSHMEM_DEBUG=WARN", "SHMD_LOG", "warn"}, {"NVSHMEM_DEBUG=info", "SHMD_LOG", "info"},
-		{"NVSHMEM_DEBUG=TRACE", "SHMD_LOG", "trace"}, {"NVSHMEM_DEBUG=VERSION", "SHMD_LOG", "error"}, {"SHMEM_DEBUG=1", "SHMD_LOG", "debug"},
+		{"NVSHMEM_DEBUG=TRACE", "SHMD_LOG", "trace"}, {"NVSHMEM_DEBUG=VERSION", "SHMD_LOG", "error"}, {"SHMEM_DEBUG=1", "SHMD_LOG", "debug"}, {"SHMD_DEBUG=1", "SHMD_LOG", "debug"},
 		{"SHMEM_DEBUG=", "SHMD_LOG", "debug"}, {"NVSHMEM_DEBUG_FILE=/x/%h.%p", "SHMD_LOG_FILE", "/x/%h.%p"}, {"NVSHMEM_NVTX=full", "SHMD_NVTX", "on"},
 		{"NVSHMEM_NVTX=off", "SHMD_NVTX", "off"}, {"NVSHMEM_INFO=1", "SHMD_INFO", "on"}, {"SHMEM_INFO=y", "SHMD_INFO", "on"},
 		{"NVSHMEM_VERSION=TRUE", "SHMD_VERSION", "on"}, {"SHMEM_VERSION=", "SHMD_VERSION", "on"}, {"SHMEM_VERSION=0", "SHMD_VERSION", "off"},
@@ -190,7 +190,7 @@ TEST(names_of_aliases_are_distinct_and_of_others)
 {
 	for (unsigned int i = 0; i < runtime_n_rows; i++)
 		for (const struct runtime_alias *a = runtime_rows[i].aliases; a->name; a++) {
-			ASSERT(!strncmp(a->name, "NVSHMEM_", 8) || !strncmp(a->name, "SHMEM_", 6));
+			ASSERT(!strncmp(a->name, "NVSHMEM_", 8) || !strncmp(a->name, "SHMEM_", 6) || !strcmp(a->name, "SHMD_DEBUG"));
 			/* NVSHMEM_ first. */
 			ASSERT(a == runtime_rows[i].aliases || strncmp(a->name, "NVSHMEM_", 8) || strncmp(a[-1].name, "SHMEM_", 6));
 			for (unsigned int k = 0; k < i; k++)

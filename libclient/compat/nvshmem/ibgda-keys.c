@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keys of the heap for queues of kernels. Each chunk of the heap is registered on its own, with the addresses that kernels of this PE use. The
+ * tables have an entry for each piece of the whole range, so they stay where they are when the heap grows; the first entries are in the state
+ * as well, which is written anew.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include <shmemclient-gpu-mem.h>
+
+#include "libclient/compat/nvshmem/ibgda.h"
+
+/* Bytes of the entries of some pieces. */
+static size_t lkeys_bytes(uint64_t pieces)
+{
+	return pieces * sizeof(struct nvs_ibgda_key);
+}
+
+static size_t rkeys_bytes(uint64_t pieces)
+{
+	return lkeys_bytes(pieces) * (size_t)nvs.facts.npes;
+}
+
+int nvs_ibgda_keys_make(struct nvs_ibgda *ibgda)
+{
+	uint64_t n = nvs_ibgda_pieces(nvs.facts.heap_bytes);
+	int r;
+
+	/* The state has so many of each. */
+	if (n < NVS_IBGDA_CONST_KEYS)
+		n = NVS_IBGDA_CONST_KEYS;
+	ibgda->lkeys = calloc(1, lkeys_bytes(n));
+	ibgda->rkeys = calloc(1, rkeys_bytes(n));
+	if (!ibgda->lkeys || !ibgda->rkeys)
+		return shmd_error_set(-ENOMEM, "no memory for keys of a heap of %llu bytes", (unsigned long long)nvs.facts.heap_bytes);
+	r = device_alloc(nvs.device, lkeys_bytes(n), &ibgda->lkeys_at);
+	return r ? r : device_alloc(nvs.device, rkeys_bytes(n), &ibgda->rkeys_at);
+}
+
+/* Registrations end with the session. */
+void nvs_ibgda_keys_drop(struct nvs_ibgda *ibgda)
+{
+	device_free(nvs.device, ibgda->lkeys_at);
+	device_free(nvs.device, ibgda->rkeys_at);
+	free(ibgda->lkeys);
+	free(ibgda->rkeys);
+}
+
+static int register_range(struct nvs_ibgda *ibgda, struct nvs_ibgda_range range)
+{
+	struct shmd_gpu_mr_attr attr = {.addr = nvs.facts.heap_base + range.begin, .length_bytes = range.end - range.begin, .access = SHMD_ACCESS_ALL};
+
+	return shmd_gpu_mr_reg(ibgda->gpu, ibgda->nic, &attr, &ibgda->mrs[ibgda->n_chunks]);
+}
+
+/* Collective. */
+static int share_keys(struct nvs_ibgda *ibgda, struct nvs_ibgda_range range, int error)
+{
+	const struct shmd_mr *mr = ibgda->mrs[ibgda->n_chunks];
+	uint64_t *own = nvs_agreement_places(), *all = own + NVS_PLACE_BYTES / 8;
+	uint32_t npes = (uint32_t)nvs.facts.npes;
+	int r;
+
+	own[0] = error < 0 ? 0 : shmd_mr_rkey_be(mr);
+	r = shmd_fcollect(shmd_team_world(nvs.world), all, own, NVS_PLACE_BYTES);
+	r = error < 0 ? error : r;
+	for (uint32_t pe = 0; !r && pe < npes; pe++)
+		nvs_ibgda_rkeys_fill(range, pe, npes, (uint32_t)all[pe * NVS_PLACE_BYTES / 8], ibgda->rkeys);
+	if (!r)
+		nvs_ibgda_lkeys_fill(range, nvs.facts.heap_base, shmd_mr_lkey_be(mr), ibgda->lkeys);
+	return r;
+}
+
+static int write_keys(const struct nvs_ibgda *ibgda, struct nvs_ibgda_range range)
+{
+	uint64_t first = nvs_ibgda_pieces(range.begin), n = nvs_ibgda_pieces(range.end) - first;
+	int r = device_write(nvs.device, ibgda->lkeys_at + lkeys_bytes(first), &ibgda->lkeys[first], lkeys_bytes(n));
+
+	return r ? r : device_write(nvs.device, ibgda->rkeys_at + rkeys_bytes(first), &ibgda->rkeys[first * (size_t)nvs.facts.npes], rkeys_bytes(n));
+}
+
+/* A chunk that one PE cannot register has no keys on any; a later call tries again. */
+static int add_chunk(struct nvs_ibgda *ibgda, struct nvs_ibgda_range range)
+{
+	struct shmd_mr **mr = &ibgda->mrs[ibgda->n_chunks];
+	int r = share_keys(ibgda, range, register_range(ibgda, range));
+
+	if (!r)
+		r = write_keys(ibgda, range);
+	r = nvs_agree(r);
+	if (!r) {
+		ibgda->n_chunks++;
+		ibgda->used_bytes = range.end;
+		return 0;
+	}
+	if (*mr)
+		(void)shmd_mr_dereg(*mr);
+	*mr = NULL;
+	return r;
+}
+
+int nvs_ibgda_follow(void)
+{
+	const struct shmd_dev_heap *heap = &shmd_world_dev(nvs.world)->heap[SHMD_DEV_HEAP_GPU];
+	const uint64_t *ends = (const uint64_t *)(uintptr_t)heap->chunk_ends_addr;
+	struct nvs_ibgda *ibgda = nvs.ibgda;
+	bool has_grown = false;
+	int r = 0;
+
+	/* Chunks are the same on all PEs, so all of them take these steps together. */
+	while (!r && ibgda && ibgda->used_bytes < __atomic_load_n(&heap->used_bytes, __ATOMIC_ACQUIRE)) {
+		r = add_chunk(ibgda, (struct nvs_ibgda_range){ibgda->used_bytes, ends[ibgda->n_chunks]});
+		has_grown = true;
+	}
+	return has_grown && !r ? nvs_agree(nvs_clients_show_queues()) : r;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See ibgda.h. Addresses of queues and of heaps travel by collectives of the host's heap. */
+#include "libclient/compat/nvshmem/ibgda.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include <shmemclient-gpu-mem.h>
+
+#include "proto/base/cleanup.h"
+
+#define DEFAULT_DEPTH 1024u
+#define LEAST_DEPTH 128u
+#define MOST_DEPTH 32768u
+#define MOST_RC 512
+#define TIMEOUT 18 /* 4.096 us << 18, 1.07 s; then requests are sent again */
+#define RESULTS_BYTES ((size_t)NVS_IBGDA_SLOT_BYTES * (1 + NVS_IBGDA_SLOTS)) /* of a queue */
+
+/* ---- settings */
+
+/* What NVSHMEM's own library reads; the runtime has no use for it. */
+static int read_counts(struct nvs_ibgda *ibgda)
+{
+	const char *text = getenv("NVSHMEM_IBGDA_NUM_RC_PER_PE");
+	long n = 1;
+	char *end;
+
+	if (text && *text) {
+		errno = 0;
+		n = strtol(text, &end, 0);
+		if (*end || errno || n < 1 || n > MOST_RC)
+			return shmd_error_set(-EINVAL, "NVSHMEM_IBGDA_NUM_RC_PER_PE is '%s', and not a number from 1 to %d", text, MOST_RC);
+	}
+	ibgda->n_rc = (uint32_t)n;
+	ibgda->n_to_each = ibgda->n_rc * nvs_ibgda_orders(ibgda->n_rc);
+	/* bounded: TEAM_MAX_PES PEs, 2 * MOST_RC each */
+	ibgda->n_queues = (uint32_t)(nvs.facts.npes - 1) * ibgda->n_to_each + 1;
+	return 0;
+}
+
+static uint32_t read_depth(void)
+{
+	uint32_t depth = nvs_queue_depth(DEFAULT_DEPTH);
+
+	if (depth < LEAST_DEPTH)
+		return LEAST_DEPTH;
+	return depth > MOST_DEPTH ? MOST_DEPTH : depth;
+}
+
+/* ---- this PE's part */
+
+static int open_session(struct nvs_ibgda *ibgda)
+{
+	int r = shmd_client_open(NULL, &ibgda->client);
+
+	if (!r)
+		r = shmd_nic_open(ibgda->client, NULL, &ibgda->nic);
+	if (!r)
+		r = device_enter(nvs.device);
+	if (r < 0)
+		return r;
+	r = shmd_gpu_open(ibgda->client, nvs.device->is_primary ? nvs.device->ordinal : SHMD_GPU_CURRENT, &ibgda->gpu);
+	(void)device_leave(nvs.device, CUDA_OK, "");
+	return r;
+}
+
+/* Results lie in host memory, where any NIC writes at once. Kernels and NIC know them by one address. */
+static int make_results(struct nvs_ibgda *ibgda)
+{
+	struct shmd_mr_attr attr = {.access = SHMD_ACCESS_LOCAL_WRITE, .length_bytes = ibgda->n_queues * RESULTS_BYTES};
+	int r = shmd_mem_alloc(ibgda->client, attr.length_bytes, &ibgda->results);
+
+	if (!r)
+		r = shmd_gpu_map_mem(ibgda->gpu, ibgda->results, &ibgda->results_at);
+	if (r < 0)
+		return r;
+	attr.fd = shmd_mem_fd(ibgda->results);
+	attr.iova = ibgda->results_at;
+	return shmd_mr_reg(ibgda->nic, &attr, &ibgda->results_mr);
+}
+
+static int make_local(struct nvs_ibgda *ibgda)
+{
+	struct shmd_queues_attr attr = {.sq_wqebbs = read_depth(), .sharing = SHMD_SHARING_GPU, .gpu_driven = 1};
+	int r = read_counts(ibgda);
+
+	attr.n_qps = ibgda->n_queues;
+	if (!r)
+		r = open_session(ibgda);
+	if (!r)
+		r = shmd_queues_create(ibgda->nic, &attr, &ibgda->queues);
+	return r ? r : make_results(ibgda);
+}
+
+/* ---- addresses of queues */
+
+/*
+ * A failed queue ends the program's kernels for good, and what answers may be a thread of another process. So a queue waits longer than the daemon's
+ * setting says; one to a PE that has ended fails at once all the same (ibgda-watch.c).
+ *
+ * mine: n_to_each for each PE, for its own queues to this one; theirs: the same from them.
+ */
+static int connect_by(struct nvs_ibgda *ibgda, const struct shmd_addr *theirs)
+{
+	_cleanup_free_ struct shmd_addr *addrs = calloc(ibgda->n_queues, sizeof(*addrs));
+	const struct shmd_qp_params params = {.timeout = TIMEOUT, .retry_count = 7};
+	uint32_t last = ibgda->n_queues - 1;
+	int r;
+
+	if (!addrs)
+		return shmd_error_set(-ENOMEM, "no memory for the addresses of %u queues", ibgda->n_queues);
+	for (uint32_t i = 0; i < last; i++)
+		addrs[i] = theirs[(uint32_t)nvs_ibgda_peer_of(ibgda, i) * ibgda->n_to_each + i % ibgda->n_to_each];
+	r = shmd_queues_addr(ibgda->queues, last, &addrs[last]);
+	return r ? r : shmd_queues_connect(ibgda->queues, 0, ibgda->n_queues, addrs, &params, NULL);
+}
+
+static int fill_addresses(const struct nvs_ibgda *ibgda, struct shmd_addr *mine)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; !r && i < ibgda->n_queues - 1; i++)
+		r = shmd_queues_addr(ibgda->queues, i, &mine[(uint32_t)nvs_ibgda_peer_of(ibgda, i) * ibgda->n_to_each + i % ibgda->n_to_each]);
+	return r;
+}
+
+/* Collective. A PE whose queues lead nowhere says so at the agreement behind it. */
+static int connect_all(struct nvs_ibgda *ibgda)
+{
+	size_t to_each = ibgda->n_to_each * sizeof(struct shmd_addr);
+	struct shmd_addr *both;
+	int r = shmd_calloc(nvs.world, 2 * (size_t)nvs.facts.npes, to_each, 0, (void **)&both), r2;
+
+	if (r < 0)
+		return r;
+	r = nvs_agree(fill_addresses(ibgda, both));
+	if (!r)
+		r = shmd_alltoall(shmd_team_world(nvs.world), both + (size_t)nvs.facts.npes * ibgda->n_to_each, both, to_each);
+	if (!r)
+		r = connect_by(ibgda, both + (size_t)nvs.facts.npes * ibgda->n_to_each);
+	r = nvs_agree(r);
+	r2 = shmd_free(nvs.world, both);
+	return r ? r : r2;
+}
+
+/* Collective: where the heaps of the others begin, in their own addresses, by which their NICs know them. */
+static int share_bases(void)
+{
+	uint64_t *own = nvs_agreement_places(), *all = own + NVS_PLACE_BYTES / 8;
+	int npes = nvs.facts.npes, r;
+
+	own[0] = nvs.facts.heap_base;
+	r = shmd_fcollect(shmd_team_world(nvs.world), all, own, NVS_PLACE_BYTES);
+	for (int pe = 0; !r && pe < npes; pe++)
+		r = device_write(nvs.device, nvs.facts.peers_remote + (uint64_t)pe * 8, &all[(size_t)pe * NVS_PLACE_BYTES / 8], 8);
+	return nvs_agree(r);
+}
+
+/* ---- all of it */
+
+/* Collective. Where they differ, some PE is not at the mean. */
+static int check_counts(const struct nvs_ibgda *ibgda)
+{
+	uint64_t sum = 0;
+	int r = nvs_agree_on(ibgda->n_rc, &sum);
+
+	if (!r && sum != (uint64_t)ibgda->n_rc * (uint64_t)nvs.facts.npes)
+		r = shmd_error_set(-EINVAL, "NVSHMEM_IBGDA_NUM_RC_PER_PE is %u here, and something else on other PEs", ibgda->n_rc);
+	return nvs_agree(r);
+}
+
+static int make(struct nvs_ibgda *ibgda)
+{
+	int r = nvs_agree(make_local(ibgda));
+
+	if (!r)
+		r = check_counts(ibgda);
+	if (!r)
+		r = connect_all(ibgda);
+	if (!r)
+		r = share_bases();
+	if (!r)
+		r = nvs_ibgda_keys_make(ibgda);
+	if (!r)
+		r = nvs_ibgda_tables_make(ibgda);
+	return r ? r : nvs_ibgda_watch(ibgda);
+}
+
+int nvs_ibgda_make(void)
+{
+	uint64_t n_apart = 0;
+	int r = nvs_agree_on((uint64_t)nvs.facts.n_apart, &n_apart);
+
+	if (r < 0 || !n_apart)
+		return r;
+	nvs.ibgda = calloc(1, sizeof(*nvs.ibgda));
+	r = nvs_agree(nvs.ibgda ? 0 : shmd_error_set(-ENOMEM, "no memory for queues"));
+	if (!r)
+		r = nvs_agree(make(nvs.ibgda));
+	if (!r)
+		r = nvs_ibgda_follow();
+	nvs.facts.by_queues = !r;
+	if (r < 0)
+		nvs_ibgda_drop();
+	return r;
+}
+
+void nvs_ibgda_finish(void)
+{
+	if (!nvs.ibgda)
+		return;
+	nvs_ibgda_unwatch(nvs.ibgda);
+	(void)shmd_sync_all(nvs.world);
+}
+
+/* The session takes with it what is left in it. */
+void nvs_ibgda_drop(void)
+{
+	struct nvs_ibgda *ibgda = nvs.ibgda;
+
+	if (!ibgda)
+		return;
+	nvs_ibgda_unwatch(ibgda);
+	shmd_client_close(ibgda->client);
+	nvs_ibgda_buffers_drop(ibgda);
+	nvs_ibgda_keys_drop(ibgda);
+	device_free(nvs.device, ibgda->tables);
+	free(ibgda->failed);
+	free(ibgda);
+	nvs.ibgda = NULL;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Queues that NVSHMEM's device code drives, for PEs whose memory is not mapped here: a session of their own with a NIC, and in it a few RC QPs to
+ * each PE, memory for results, and the chunks of the GPU heap with the addresses that kernels use.
+ *
+ *	ibgda.c		making, connecting, ending		ibgda-keys.c	registrations and tables of keys, which follow the heap
+ *	ibgda-write.c	what lies in GPU memory			ibgda-watch.c	a thread that looks for queues which fail
+ *	ibgda-buffers.c	local memory outside the heap		ibgda-places.c	which queue leads where
+ *
+ * A job has them if any of its PEs does not map another one; then kernels send all atomics by them, also those to their own PE.
+ */
+#ifndef SHMD_NVSHMEM_IBGDA_H
+#define SHMD_NVSHMEM_IBGDA_H
+
+#include "libclient/compat/nvshmem/ibgda-images.h"
+#include "libclient/compat/nvshmem/nvs.h"
+
+struct nvs_ibgda {
+	struct shmd_client *client;
+	struct shmd_nic *nic;
+	struct shmd_gpu *gpu;
+	struct shmd_queues *queues; /* n_to_each to each other PE, ascending; then the one to this PE */
+	uint32_t n_rc, n_to_each, n_queues;
+	struct shmd_mem *results; /* of all queues, one behind the other */
+	struct shmd_mr *results_mr;
+	uint64_t results_at; /* as the GPU sees them */
+
+	/* ibgda-keys.c; the arrays have entries for the whole range of the heap */
+	struct shmd_mr *mrs[SHMD_DEV_HEAP_CHUNKS];
+	uint32_t n_chunks;
+	uint64_t used_bytes; /* end of the last of them */
+	struct nvs_ibgda_key *lkeys, *rkeys;
+	uint64_t lkeys_at, rkeys_at; /* copies in GPU memory */
+
+	/* ibgda-write.c: addresses in GPU memory */
+	uint64_t tables, dci_at, cqs_at, rcs_at[2], switches_at[NVS_IBGDA_GROUPS]; /* rcs_at: by order */
+
+	/* ibgda-buffers.c */
+	struct nvs_ibgda_local *locals;
+	uint64_t buffers_at; /* the first of the list in GPU memory, or 0 */
+
+	/* ibgda-watch.c */
+	pthread_t watcher;
+	bool has_watcher;
+	bool ends; /* atomic */
+	/* the watcher's */
+	bool *failed; /* by queue */
+	uint32_t n_turns_lost; /* since requests are lost */
+};
+
+/* ---- for the other files of the library; all with the lock */
+
+/* Collective, once the tables of peers are there. Makes nothing where all PEs map each other. */
+int nvs_ibgda_make(void);
+/* Collective, before the end: queues lead here as long as kernels of others may run, and no PE takes the end of another one for a failure. */
+void nvs_ibgda_finish(void);
+void nvs_ibgda_drop(void);
+/* Collective: the heap may have grown, and kernels get the keys of what is new. An error is that of all PEs. Nothing without queues. */
+int nvs_ibgda_follow(void);
+/* The state of the queues to a device library. */
+int nvs_ibgda_show(const struct nvs_client *client);
+/* Memory of a GPU as the local side of requests. Without queues any memory is. */
+int nvs_ibgda_buffer_add(void *memory, size_t bytes);
+int nvs_ibgda_buffer_remove(const void *memory);
+int nvs_ibgda_buffers_remove(void);
+
+/* ---- between its files */
+
+/* The PE to which a queue leads. */
+int nvs_ibgda_peer_of(const struct nvs_ibgda *ibgda, uint32_t queue);
+/* The first queue to it. */
+uint32_t nvs_ibgda_first_to(const struct nvs_ibgda *ibgda, int pe);
+/* The place of the queue with this number, of n_to_each, to a PE, in the array of its order. */
+uint64_t nvs_ibgda_place_at(const struct nvs_ibgda *ibgda, uint32_t number, int pe);
+/* The structure that device code has for a queue. */
+uint64_t nvs_ibgda_qp_at(const struct nvs_ibgda *ibgda, uint32_t queue);
+int nvs_ibgda_keys_make(struct nvs_ibgda *ibgda);
+void nvs_ibgda_keys_drop(struct nvs_ibgda *ibgda);
+void nvs_ibgda_buffers_drop(struct nvs_ibgda *ibgda);
+int nvs_ibgda_tables_make(struct nvs_ibgda *ibgda);
+int nvs_ibgda_watch(struct nvs_ibgda *ibgda);
+void nvs_ibgda_unwatch(struct nvs_ibgda *ibgda);
+
+#endif
