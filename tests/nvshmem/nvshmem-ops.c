@@ -367,6 +367,8 @@ static void has_none(bool has_own)
 	fake_cuda_capture(0);
 	CHECK(host.nvshmem_int_sum_reduce(NVS_TEAM_WORLD, (int *)words, (int *)words, 1) == 3);
 	host.nvshmemx_putmem_signal_on_stream(words + 2, words + 1, 8, words + 3, 1, SIGNAL_ADD, me, stream);
+	host.nvshmemx_double_p_on_stream((double *)(words + 2), 1.5, me, stream);
+	host.nvshmemx_uint64_wait_until_on_stream(words + 2, 0, 77, stream);
 	host.nvshmem_uint64_atomic_inc(words + 3, me);
 	CHECK(words[2] == 0 && words[3] == has_own);
 	host.nvshmem_barrier_all();

@@ -42,7 +42,7 @@ def main():
             expect(start(n_pes, 8, 'all'), f'{n_pes} PEs', words=['a call on a stream: PE 0: reduction on a stream: memory outside the GPU heap'])
     elif way == 'none':
         for name in ('none', 'some'):
-            expect(start(2, 4, name), f'{name} of the PEs have kernels', words=['nvshmem_int_sum_reduce', 'reductions are kernels, which not all PEs could load'])
+            expect(start(2, 4, name), f'{name} of the PEs have kernels', words=['nvshmem_int_sum_reduce', 'this call is a kernel, which not all PEs could load'])
     elif way.startswith('another,'):
         other = way.split(',')[1]
         done = start(1, 4, 'another', OTHER_LIBRARY=other)

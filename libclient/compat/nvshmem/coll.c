@@ -107,11 +107,12 @@ int nvs_fcollect(const char *name, int32_t team, void *dest, const void *source,
 	return nvs_result(name, finish(mine, r, where));
 }
 
-/* All PEs have kernels, or none calls one: the others would wait for it. */
 static int reduce(struct shmd_team *team, const struct nvs_math *math, cuda_stream stream)
 {
-	if (!nvs.has_kernels)
-		return shmd_error_set(-EOPNOTSUPP, "reductions are kernels, which not all PEs could load; a library that was built without nvcc has none, and a job with queues has none");
+	int r = nvs_need_kernels();
+
+	if (r < 0)
+		return r;
 	if (math->is_scatter)
 		return shmd_reduce_scatter_on_stream(team, math->dest, math->source, math->n, math->type, math->op, stream);
 	return shmd_reduce_on_stream(team, math->dest, math->source, math->n, math->type, math->op, stream);

@@ -135,6 +135,8 @@ int nvs_ready(void);
 bool nvs_is_running(void);
 /* The job is that of the process from which this one was forked: CUDA does not work here, and the lock may be another thread's. */
 bool nvs_is_forked(void);
+/* -EOPNOTSUPP with a sentence: not all PEs have kernels, so none launches one, for which others might wait. */
+int nvs_need_kernels(void);
 bool nvs_newer_is_allowed(void);
 /* The log is at debug or trace, which SHMD_DEBUG asks for. */
 bool nvs_is_verbose(void);

@@ -30,6 +30,8 @@ void nvs_p_on(const char *name, void *dest, uint64_t value, uint32_t bytes, int 
 {
 	int r = nvs_ready();
 
+	if (!r)
+		r = nvs_need_kernels();
 	(void)nvs_result(name, r ? r : shmd_p_on_stream(ctx(), dest, value, bytes, pe, stream));
 }
 
@@ -60,9 +62,9 @@ static int check_signal(const struct nvs_signal *signal)
 {
 	if (signal->op != NVS_SIGNAL_SET && signal->op != NVS_SIGNAL_ADD)
 		return shmd_error_set(-EINVAL, "signal operations are SET (%d) and ADD (%d), not %d", NVS_SIGNAL_SET, NVS_SIGNAL_ADD, signal->op);
-	if (signal->op == NVS_SIGNAL_SET ? !nvs.device->cuda->stream_write8 : !nvs.has_kernels)
-		return lacks(signal->op == NVS_SIGNAL_SET ? "cuStreamWriteValue64" : "kernels of this library, by which signals are added");
-	return 0;
+	if (signal->op == NVS_SIGNAL_ADD)
+		return nvs_need_kernels();
+	return nvs.device->cuda->stream_write8 ? 0 : lacks("cuStreamWriteValue64");
 }
 
 /* The write of the word comes after what is before it in the stream, for all who look. */
@@ -126,6 +128,8 @@ void nvs_wait_on(const char *name, struct shmd_wait wait, int cmp, bool is_signe
 	int r = nvs_ready();
 
 	if (!r)
+		r = nvs_need_kernels();
+	if (!r)
 		r = find_cmp(cmp, &wait.cmp);
 	if (is_signed)
 		wait.cmp |= SHMD_CMP_SIGNED;
@@ -151,7 +155,8 @@ static int wait_on(const uint64_t *word, int cmp, uint64_t value, cuda_stream st
 		return r;
 	if (nvs.device->cuda->stream_wait8 && (cmp == NVS_CMP_EQ || cmp == NVS_CMP_GE || cmp == NVS_CMP_GT))
 		return wait_by_driver(word, cmp, value, stream);
-	return shmd_wait_until_on_stream(ctx(), word, sizeof(*word), exact, value, stream);
+	r = nvs_need_kernels();
+	return r ? r : shmd_wait_until_on_stream(ctx(), word, sizeof(*word), exact, value, stream);
 }
 
 NVS_API void nvshmemx_signal_wait_until_on_stream(uint64_t *word, int cmp, uint64_t value, cuda_stream stream);
