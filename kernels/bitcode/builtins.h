@@ -15,6 +15,7 @@
 #define __CUDACC__ 1
 #define __device__ __attribute__((device))
 #define __shared__ __attribute__((shared))
+#define __align__(n) __attribute__((aligned(n)))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define SHMDB_FN static __device__ __forceinline__ __attribute__((unused))
@@ -50,6 +51,34 @@ SHMDB_FN void shmdb_block_barrier(void)
 }
 
 #define __syncthreads() shmdb_block_barrier()
+
+/* Barriers that also say whether all threads, or any, gave something that is not 0. */
+SHMDB_FN int __syncthreads_and(int says_yes)
+{
+	uint32_t all;
+
+	asm volatile("{.reg .pred p, q; setp.ne.u32 p, %1, 0; bar.red.and.pred q, 0, p; selp.u32 %0, 1, 0, q;}"
+		     : "=r"(all) : "r"((uint32_t)says_yes) : "memory");
+	return (int)all;
+}
+
+SHMDB_FN int __syncthreads_or(int says_yes)
+{
+	uint32_t any;
+
+	asm volatile("{.reg .pred p, q; setp.ne.u32 p, %1, 0; bar.red.or.pred q, 0, p; selp.u32 %0, 1, 0, q;}"
+		     : "=r"(any) : "r"((uint32_t)says_yes) : "memory");
+	return (int)any;
+}
+
+SHMDB_FN int __all_sync(uint32_t lanes, int says_yes)
+{
+	uint32_t all;
+
+	asm volatile("{.reg .pred p, q; setp.ne.u32 p, %1, 0; vote.sync.all.pred q, p, %2; selp.u32 %0, 1, 0, q;}"
+		     : "=r"(all) : "r"((uint32_t)says_yes), "r"(lanes));
+	return (int)all;
+}
 
 SHMDB_FN void __syncwarp(uint32_t lanes = 0xffffffffu)
 {

@@ -38,7 +38,15 @@ enum shmd_dev_type {
 	SHMD_DEV_TYPE_LONG_DOUBLE = 11, /* this one and complex numbers: in the C build */
 	SHMD_DEV_TYPE_COMPLEX_FLOAT = 12, /* SUM and PROD */
 	SHMD_DEV_TYPE_COMPLEX_DOUBLE = 13,
+	SHMD_DEV_TYPE_HALF = 14, /* IEEE 754, of 16 bits; this one and the next: computed as floats and rounded after each operation */
+	SHMD_DEV_TYPE_BFLOAT16 = 15,
 };
+
+/* Numbers of 16 bits as floats; and a float as the nearest of them, the even one of two. */
+SHMDI_FN float shmd_dev_float_of_half(uint16_t half);
+SHMDI_FN uint16_t shmd_dev_half_of_float(float v);
+SHMDI_FN float shmd_dev_float_of_bfloat16(uint16_t bfloat16);
+SHMDI_FN uint16_t shmd_dev_bfloat16_of_float(float v);
 
 enum shmd_dev_reduce_op {
 	SHMD_DEV_REDUCE_SUM = 1, /* integers wrap around */

@@ -57,6 +57,22 @@ struct cuda_memop {
 };
 _Static_assert(sizeof(struct cuda_memop) == 48, "as CUDA has it");
 
+/* ---- launches with attributes */
+
+struct cuda_launch_attribute { /* CUlaunchAttribute */
+	unsigned int id, unused;
+	unsigned int value[16];
+};
+_Static_assert(sizeof(struct cuda_launch_attribute) == 72, "as CUDA has it");
+
+struct cuda_launch { /* CUlaunchConfig */
+	unsigned int grid[3], block[3], shared_bytes;
+	cuda_stream stream;
+	struct cuda_launch_attribute *attributes;
+	unsigned int n_attributes;
+};
+_Static_assert(sizeof(struct cuda_launch) == 56, "as CUDA has it");
+
 /* ---- memory apart from addresses ("virtual memory management") */
 
 #define CUDA_PLACE_GPU 1 /* CU_MEM_LOCATION_TYPE_DEVICE */
@@ -141,6 +157,10 @@ _Static_assert(sizeof(struct cuda_access) == 12, "as CUDA has it");
 	X(launch, "cuLaunchKernel",                                                                           \
 	  (cuda_function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x, \
 	   unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, cuda_stream stream, void **parameters, void **extra)) \
+	X(launch_with, "cuLaunchKernelEx",                                                                    \
+	  (const struct cuda_launch *launch, cuda_function function, void **parameters, void **extra))       \
+	X(max_blocks, "cuOccupancyMaxActiveBlocksPerMultiprocessor",                                          \
+	  (int *ret_n, cuda_function function, int threads, size_t shared_bytes))                             \
 	X(copy_any, "cuMemcpyAsync", (cuda_address dst, cuda_address src, size_t bytes, cuda_stream stream))  \
 	X(pointer_attribute, "cuPointerGetAttribute", (void *ret, int attribute, cuda_address ptr))           \
 	X(capture_mode, "cuThreadExchangeStreamCaptureMode", (int *mode))

@@ -83,7 +83,8 @@ enum shmd_type {
 	SHMD_TYPE_LONG_DOUBLE = 11, /* on the host only */
 	SHMD_TYPE_COMPLEX_FLOAT = 12, /* complex numbers: on the host only, with SUM and PROD */
 	SHMD_TYPE_COMPLEX_DOUBLE = 13,
-	/* 14 and 15: half and bfloat16, not there yet */
+	SHMD_TYPE_HALF = 14, /* IEEE 754, of 16 bits; this one and the next: computed as floats and rounded after each operation */
+	SHMD_TYPE_BFLOAT16 = 15,
 };
 
 enum shmd_reduce_op {

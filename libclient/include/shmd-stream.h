@@ -36,12 +36,16 @@ extern "C" {
 /* Complete when the stream has passed it. */
 SHMD_EXPORT int shmd_put_on_stream(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, int pe, void *stream);
 SHMD_EXPORT int shmd_get_on_stream(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, int pe, void *stream);
+/* A value of 1, 2, 4 or 8 aligned bytes. */
+SHMD_EXPORT int shmd_p_on_stream(struct shmd_ctx *ctx, void *dest, uint64_t value, uint32_t bytes, int pe, void *stream);
 SHMD_EXPORT int shmd_signal_on_stream(struct shmd_ctx *ctx, uint64_t *signal, uint64_t value, enum shmd_signal_op op, int pe, void *stream);
 /* A PE that sees the signal sees the data. */
 SHMD_EXPORT int shmd_put_signal_on_stream(struct shmd_ctx *ctx, void *dest, const void *source, size_t bytes, uint64_t *signal,
 					  uint64_t value, enum shmd_signal_op op, int pe, void *stream);
 /* Until `*word cmp value`, a word of this PE of 2, 4 or 8 aligned bytes; cmp: as in shmd_wait_until(). */
 SHMD_EXPORT int shmd_wait_until_on_stream(struct shmd_ctx *ctx, const void *word, uint32_t bytes, uint32_t cmp, uint64_t value, void *stream);
+/* Until all words hold. status and values, if there are any, are memory that kernels see at the same address, and are read then. */
+SHMD_EXPORT int shmd_wait_until_all_on_stream(struct shmd_ctx *ctx, const struct shmd_wait *wait, void *stream);
 /* All that kernels began on the context is complete behind it. */
 SHMD_EXPORT int shmd_quiet_on_stream(struct shmd_ctx *ctx, void *stream);
 
@@ -54,7 +58,7 @@ SHMD_EXPORT int shmd_team_barrier_on_stream(struct shmd_team *team, void *stream
 SHMD_EXPORT int shmd_broadcast_on_stream(struct shmd_team *team, void *dest, const void *source, size_t bytes, int root, void *stream);
 SHMD_EXPORT int shmd_fcollect_on_stream(struct shmd_team *team, void *dest, const void *source, size_t bytes, void *stream);
 SHMD_EXPORT int shmd_alltoall_on_stream(struct shmd_team *team, void *dest, const void *source, size_t bytes, void *stream);
-/* Types and operations of kernels: integers, float, double. */
+/* Types and operations of kernels: integers, float, double, half, bfloat16. */
 SHMD_EXPORT int shmd_reduce_on_stream(struct shmd_team *team, void *dest, const void *source, size_t n, enum shmd_type type,
 				      enum shmd_reduce_op op, void *stream);
 SHMD_EXPORT int shmd_reduce_scatter_on_stream(struct shmd_team *team, void *dest, const void *source, size_t n, enum shmd_type type,

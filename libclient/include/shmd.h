@@ -192,9 +192,9 @@ SHMD_EXPORT int shmd_world_hot_peers(struct shmd_world *world, const int *pes, i
  * $SHMD_GPU_HEAP_SIZE ask for it.
  *
  * On the host puts, gets, p, g, signals and atomics take it as symmetric memory, and puts and gets as their local side too, if it is this
- * PE's own. Where the world has queues they carry it, else CUDA copies, and then an operation is complete when the function returns and
- * there are no atomics and no SHMD_SIGNAL_ADD: -EOPNOTSUPP. Waits, tests, locks, collectives and registration of buffers refuse it with -EINVAL.
- * shmd_signal_fetch() and device functions on CPU threads must not get it, nor any function other memory of a GPU.
+ * PE's own. Where the world has queues they carry it. Else CUDA copies, and atomics and SHMD_SIGNAL_ADD are a kernel (-EOPNOTSUPP: the library
+ * was built without nvcc); an operation is complete then when the function returns. Waits, tests, locks, collectives and registration of
+ * buffers refuse it with -EINVAL. shmd_signal_fetch() and device functions on CPU threads must not get it, nor any function other memory of a GPU.
  */
 #define SHMD_HINT_GPU 0x4u
 

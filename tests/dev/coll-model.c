@@ -25,6 +25,46 @@ static double small_number(uint64_t random)
 	return (double)((int64_t)(random % 17) - 8) / 8;
 }
 
+/* Digits of a number of 16 bits, and the smallest one. */
+static int digits_of(uint32_t type)
+{
+	return type == SHMD_DEV_TYPE_HALF ? 11 : 8;
+}
+
+static double least_of(uint32_t type)
+{
+	return type == SHMD_DEV_TYPE_HALF ? 0x1p-24 : 0x1p-133;
+}
+
+static double value_of_16(uint32_t type, uint16_t bits)
+{
+	int digits = digits_of(type), exponent = (bits & 0x7fff) >> (digits - 1);
+	double v = (double)(bits & ((1 << (digits - 1)) - 1)) * least_of(type), one = 1 << (digits - 1);
+
+	if (exponent)
+		v += one * least_of(type);
+	for (int i = 1; i < exponent; i++)
+		v *= 2;
+	return bits & 0x8000 ? -v : v;
+}
+
+/* The nearest one, the even one of two. */
+static uint16_t bits_of_16(uint32_t type, double v)
+{
+	int digits = digits_of(type), exponent = 0, top = type == SHMD_DEV_TYPE_HALF ? 0x7c00 : 0x7f80;
+	double parts = __builtin_fabs(v) / least_of(type), rest;
+	int sign = __builtin_signbit(v) ? 0x8000 : 0, whole;
+
+	if (__builtin_isinf(v))
+		return (uint16_t)(sign | top);
+	for (; parts >= 1 << digits; exponent++)
+		parts /= 2;
+	whole = (int)parts;
+	rest = parts - whole;
+	whole += rest > 0.5 || (rest == 0.5 && whole % 2);
+	return (uint16_t)(sign | ((exponent << (digits - 1)) + whole));
+}
+
 static void element_of(uint32_t type, uint64_t random, uint8_t *ret_element)
 {
 	double v = small_number(random), w = small_number(random >> 8);
@@ -39,13 +79,15 @@ static void element_of(uint32_t type, uint64_t random, uint8_t *ret_element)
 		memcpy(ret_element, d, sizeof(d));
 	else if (type == SHMD_DEV_TYPE_LONG_DOUBLE)
 		memcpy(ret_element, &l, LONG_DOUBLE_BYTES);
+	else if (type >= SHMD_DEV_TYPE_HALF)
+		memcpy(ret_element, &(uint16_t){bits_of_16(type, v)}, 2);
 	else
 		memcpy(ret_element, &random, sizeof(random));
 }
 
 static size_t bytes_of(uint32_t type)
 {
-	static const size_t bytes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, sizeof(float), sizeof(double), sizeof(long double), 8, 16};
+	static const size_t bytes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, sizeof(float), sizeof(double), sizeof(long double), 8, 16, 2, 2};
 
 	return bytes[type];
 }
@@ -228,6 +270,25 @@ COMBINE(long_double, long double, OP_CASES(long double, a, b) ORDER_CASES(long d
 COMBINE(complex_float, float complex, OP_CASES(float complex, a, b))
 COMBINE(complex_double, double complex, OP_CASES(double complex, a, b))
 
+static void combine_16(uint32_t type, uint32_t op, uint8_t *to, const uint8_t *with)
+{
+	uint16_t bits[2];
+	double a, b;
+
+	memcpy(&bits[0], to, 2);
+	memcpy(&bits[1], with, 2);
+	a = value_of_16(type, bits[0]);
+	b = value_of_16(type, bits[1]);
+	switch (op) {
+		OP_CASES(double, a, b)
+		ORDER_CASES(double, a, b)
+	default:
+		test_fail(TEST_WHERE, "unknown operation %u", op);
+	}
+	bits[0] = bits_of_16(type, a);
+	memcpy(to, bits, 2);
+}
+
 static void combine(uint32_t type, uint32_t op, uint8_t *to, const uint8_t *with)
 {
 	static void (*const combines[])(uint32_t, uint8_t *, const uint8_t *) = {
@@ -235,7 +296,10 @@ static void combine(uint32_t type, uint32_t op, uint8_t *to, const uint8_t *with
 		combine_float, combine_double, combine_long_double, combine_complex_float, combine_complex_double,
 	};
 
-	combines[type](op, to, with);
+	if (type >= SHMD_DEV_TYPE_HALF)
+		combine_16(type, op, to, with);
+	else
+		combines[type](op, to, with);
 }
 
 static void neutral(uint32_t type, uint32_t op, uint8_t *ret_element)
@@ -255,6 +319,8 @@ static void neutral(uint32_t type, uint32_t op, uint8_t *ret_element)
 		memcpy(ret_element, d, sizeof(d));
 	} else if (type == SHMD_DEV_TYPE_LONG_DOUBLE) {
 		memcpy(ret_element, &l, sizeof(l));
+	} else if (type >= SHMD_DEV_TYPE_HALF) {
+		memcpy(ret_element, &(uint16_t){bits_of_16(type, v)}, 2);
 	} else {
 		if (is_bound)
 			bits = is_most ? most[type] : type < SHMD_DEV_TYPE_UINT8 ? ~most[type] : 0;

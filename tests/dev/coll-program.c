@@ -26,10 +26,18 @@ static bool computes(enum coll_call call)
 	return call >= COLL_REDUCE && call <= COLL_SCAN_EXCLUSIVE;
 }
 
+uint32_t coll_n_ops(uint32_t type)
+{
+	if (type < SHMD_DEV_TYPE_INT8 || type > SHMD_DEV_TYPE_BFLOAT16)
+		return 0;
+	if (type == SHMD_DEV_TYPE_COMPLEX_FLOAT || type == SHMD_DEV_TYPE_COMPLEX_DOUBLE)
+		return 2;
+	return type >= SHMD_DEV_TYPE_FLOAT ? 4 : 7;
+}
+
 static void choose_math(struct coll_step *step, uint64_t *random)
 {
-	uint32_t type = SHMD_DEV_TYPE_INT8 + (uint32_t)(next(random) % SHMD_DEV_TYPE_COMPLEX_DOUBLE);
-	uint32_t n_ops = type >= SHMD_DEV_TYPE_COMPLEX_FLOAT ? 2 : type >= SHMD_DEV_TYPE_FLOAT ? 4 : 7;
+	uint32_t type = SHMD_DEV_TYPE_INT8 + (uint32_t)(next(random) % SHMD_DEV_TYPE_BFLOAT16), n_ops = coll_n_ops(type);
 
 	step->args.type = type;
 	step->args.op = SHMD_DEV_REDUCE_SUM + (uint32_t)(next(random) % n_ops);

@@ -64,6 +64,9 @@ struct coll_step {
 	int in_place;
 };
 
+/* Operations that a type has: the first so many. */
+uint32_t coll_n_ops(uint32_t type);
+
 /* Byte `at` of the source of a member before the call. */
 uint8_t coll_source_byte(const struct coll_step *step, uint32_t member, uint64_t at);
 uint64_t coll_source_bytes(const struct coll_step *step, uint32_t member);

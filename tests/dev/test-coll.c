@@ -132,15 +132,10 @@ TEST(wrong_arguments_are_refused_and_change_nothing)
 	ASSERT_EQ(shmd_dev_alltoalls(ctx, team, memory, memory, &narrow), SHMD_DEV_INVALID);
 	narrow.dest_stride_bytes = 1ull << 62;
 	ASSERT_EQ(shmd_dev_alltoalls(ctx, team, memory, memory, &narrow), SHMD_DEV_INVALID);
-	for (uint32_t type = 0; type <= 15; type++) {
+	for (uint32_t type = 0; type <= 17; type++) {
 		for (uint32_t op = 0; op <= 8; op++) {
-			uint32_t n_ops = !type || type > SHMD_DEV_TYPE_COMPLEX_DOUBLE	? 0
-					 : type >= SHMD_DEV_TYPE_COMPLEX_FLOAT ? 2
-					 : type >= SHMD_DEV_TYPE_FLOAT	? 4
-										: 7;
-
 			args = shmd_dev_coll_math(memory, memory, 0, type, op);
-			ASSERT_EQ(shmd_dev_reduce(ctx, team, &args), op && op <= n_ops ? SHMD_DEV_OK : SHMD_DEV_INVALID);
+			ASSERT_EQ(shmd_dev_reduce(ctx, team, &args), op && op <= coll_n_ops(type) ? SHMD_DEV_OK : SHMD_DEV_INVALID);
 		}
 	}
 	args = shmd_dev_coll_math(memory, memory, 1ull << 62, SHMD_DEV_TYPE_INT64, SHMD_DEV_REDUCE_SUM);

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# nvshmem-first.sh WHEEL BUNDLE [PES [ARG...]]: build nvshmem-first.cu with NVIDIA's headers and device library, and run it on shmemd.
+# nvshmem-first.sh WHEEL BUNDLE [PES [ARG...]]: build nvshmem-first.cu and nvshmem-ops.cu with NVIDIA's headers and device library, and run them on shmemd.
 #
-# WHEEL: the folder nvidia/nvshmem of an installed wheel (nvidia-nvshmem-cu13), with include and lib, or the program, if it is built already.
-# BUNDLE: what tools/gpu-bundle made. PES: how many processes (default: 2). Needs nvcc and a GPU. Nothing of NVIDIA's stays: the program is
-# built in a temporary folder. ARG: of the program. With NVSHMEM_DISABLE_P2P=1 the payload of NICs, printed at the end, says that it went by queues.
-# Exit status: that of the job.
+# WHEEL: the folder nvidia/nvshmem of an installed wheel (nvidia-nvshmem-cu13), with include and lib, or one program, if it is built already.
+# BUNDLE: what tools/gpu-bundle made. PES: how many processes (default: 2). Needs nvcc and a GPU. Nothing of NVIDIA's stays: programs are built in
+# a temporary folder. PEs that share a GPU wait for each other's time slices in kernels, unless CUDA MPS runs. ARG: of the programs. With
+# NVSHMEM_DISABLE_P2P=1 the payload of NICs, printed at the end, says that it went by queues; nvshmem-ops.cu is for PEs that map each other, and is left out.
+# Exit status: that of the first job that fails.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [ $# -ge 2 ] || { sed -n '3,8s/^# //p' "${BASH_SOURCE[0]}" >&2; exit 2; }
@@ -19,12 +20,14 @@ cleanup() {
 }
 trap cleanup EXIT
 
-program=$scratch/nvshmem-first
+programs=("$wheel")
 if [ -d "$wheel" ]; then
-    "$nvcc" -std=c++17 -rdc=true -arch=sm_90 -I"$wheel/include" "$here/nvshmem-first.cu" -o "$program" \
-        -L"$wheel/lib" -lnvshmem_device -Xlinker -l:libnvshmem_host.so.3 -lcuda
-else
-    program=$wheel
+    programs=("$scratch/nvshmem-first")
+    [ "${NVSHMEM_DISABLE_P2P:-0}" != 0 ] || programs+=("$scratch/nvshmem-ops")
+    for program in "${programs[@]}"; do
+        "$nvcc" -std=c++17 -rdc=true -arch=sm_90 -I"$wheel/include" "$here/$(basename "$program").cu" -o "$program" \
+            -L"$wheel/lib" -lnvshmem_device -Xlinker -l:libnvshmem_host.so.3 -lcuda
+    done
 fi
 
 export LD_LIBRARY_PATH=$bundle/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} SHMEMD_SOCKET=$scratch/socket
@@ -35,8 +38,10 @@ for ((i = 0; i < 200; i++)); do
     sleep 0.05
 done
 status=0
-# shellcheck disable=SC2086 # several arguments are meant
-"$bundle/bin/shmemctl" run --nvshmem -n "$n_pes" --timeout 120 ${SHMEMD_RUN_ARGS:-} -- "$program" "${@:4}" || status=$?
+for program in "${programs[@]}"; do
+    # shellcheck disable=SC2086 # several arguments are meant
+    "$bundle/bin/shmemctl" run --nvshmem -n "$n_pes" --timeout 120 ${SHMEMD_RUN_ARGS:-} -- "$program" "${@:4}" || { status=$?; break; }
+done
 "$bundle/bin/shmemctl" metrics nics | grep '^shmemd_nic_payload_.*_total' || true
 [ "$status" = 0 ] || { echo "--- shmemd's log:"; tail -n 30 "$scratch/log"; } >&2
 exit "$status"

@@ -4,6 +4,7 @@
  * at once. So it holds no lock, and a kernel that waits for another process keeps its launcher.
  */
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/lib/fake-cuda-private.h"
@@ -55,8 +56,16 @@ struct kernel {
 	void (*run)(void **parameters);
 };
 
-static struct kernel kernels[MAX_KERNELS];
+/* Handles of a driver lie in no library. */
+static struct kernel *kernels;
 static char module;
+
+__attribute__((constructor)) static void make_room(void)
+{
+	kernels = calloc(MAX_KERNELS, sizeof(*kernels));
+	if (!kernels)
+		abort();
+}
 
 void fake_cuda_kernel(const char *name, void (*run)(void **parameters))
 {
@@ -131,5 +140,54 @@ int cuLaunchKernel(void *function, unsigned int grid_x, unsigned int grid_y, uns
 	if (grid_x * grid_y * grid_z != 1 || shared_bytes || extra)
 		return INVALID_VALUE;
 	((struct kernel *)function)->run(parameters);
+	return OK;
+}
+
+/* ---- with attributes; of one block of a multiprocessor */
+
+#define COOPERATIVE 2
+
+struct launch_attribute {
+	unsigned int id, unused, value[16];
+};
+
+struct launch {
+	unsigned int grid[3], block[3], shared_bytes;
+	void *stream;
+	struct launch_attribute *attributes;
+	unsigned int n_attributes;
+};
+
+static unsigned int cooperative_blocks;
+
+unsigned int fake_cuda_cooperative_blocks(void)
+{
+	return cooperative_blocks;
+}
+
+EXPORT int cuLaunchKernelEx(const struct launch *launch, void *function, void **parameters, void **extra);
+int cuLaunchKernelEx(const struct launch *launch, void *function, void **parameters, void **extra)
+{
+	int result = begin(function, launch->stream, launch->block[0] * launch->block[1] * launch->block[2]);
+
+	if (result)
+		return result;
+	if (extra || !launch->grid[0] || !launch->grid[1] || !launch->grid[2])
+		return INVALID_VALUE;
+	cooperative_blocks = 0;
+	for (unsigned int i = 0; i < launch->n_attributes; i++)
+		if (launch->attributes[i].id == COOPERATIVE && launch->attributes[i].value[0])
+			cooperative_blocks = launch->grid[0] * launch->grid[1] * launch->grid[2];
+	((struct kernel *)function)->run(parameters);
+	return OK;
+}
+
+EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *function, int threads, size_t shared_bytes);
+int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *function, int threads, size_t shared_bytes)
+{
+	ENTER(1);
+	if (!((struct kernel *)function)->run || threads < 1)
+		return INVALID_VALUE;
+	*n = threads <= 1024 && shared_bytes <= 65536 ? 1024 / threads : 0;
 	return OK;
 }

@@ -201,7 +201,7 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, int gpu);
 int cuDeviceGetAttribute(int *value, int attribute, int gpu)
 {
 	ENTER(0);
-	*value = attribute == 110;
+	*value = attribute == 110 ? 1 : attribute == 16 ? FAKE_CUDA_MULTIPROCESSORS : 0;
 	return gpu < 0 || gpu >= FAKE_CUDA_GPUS ? INVALID_GPU : OK;
 }
 

@@ -10,6 +10,7 @@
 #define SHMEMD_TESTS_FAKE_CUDA_H
 
 #define FAKE_CUDA_GPUS 2
+#define FAKE_CUDA_MULTIPROCESSORS 4 /* of a GPU; of 1024 threads each */
 
 struct fake_cuda_counts {
 	int registered, allocations, contexts, streams;
@@ -45,6 +46,8 @@ struct fake_cuda_symbol {
 __attribute__((visibility("default"))) struct fake_cuda_counts fake_cuda_counts(void);
 /* cuModuleGetFunction() finds this kernel; cuLaunchKernel() runs it at once, in the thread that launches. */
 __attribute__((visibility("default"))) void fake_cuda_kernel(const char *name, void (*run)(void **parameters));
+/* Blocks of the last cuLaunchKernelEx() whose blocks are all there at once; 0: it was another one. */
+__attribute__((visibility("default"))) unsigned int fake_cuda_cooperative_blocks(void);
 /* While a thread captures no thread may allocate or wait for a stream, unless it has made its captures relaxed. 0: they all may. */
 __attribute__((visibility("default"))) void fake_cuda_capture(int captures);
 /* Make the primary context of a GPU current in this thread, as the CUDA runtime does; -1: none. */

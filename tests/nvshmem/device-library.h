@@ -24,6 +24,10 @@
 
 typedef void *stream_t;
 
+struct dims { /* dim3 */
+	unsigned int x, y, z;
+};
+
 /* Member, and parameters as the interface has them. */
 #define HOST_FUNCTIONS(X)                                                                                                          \
 	X(int, nvshmemid_hostlib_init_attr, (int, int *, unsigned int, struct nvs_init_attr *, struct nvs_version, int (*)(void **, void **))) \
@@ -81,9 +85,59 @@ typedef void *stream_t;
 	X(int, nvshmemx_alltoallmem_on_stream, (int32_t, void *, const void *, size_t, stream_t))                                  \
 	X(void, nvshmemx_barrier_all_on_stream, (stream_t))                                                                        \
 	X(int, nvshmemx_team_sync_on_stream, (int32_t, stream_t))                                                                  \
-	X(int, nvshmem_int_sum_reduce, (int32_t, int *, const int *, size_t))                                                      \
+	X(int, nvshmemx_qp_create, (int, void *))                                                                                  \
+	X(void, nvshmem_debug_log, (void))                                                                                         \
 	X(void, nvshmem_int_atomic_add, (int *, int, int))                                                                         \
-	X(int, nvshmem_int_atomic_fetch_add, (int *, int, int))
+	X(int, nvshmem_int_atomic_fetch_add, (int *, int, int))                                                                    \
+	X(void, nvshmem_uint64_atomic_inc, (uint64_t *, int))                                                                      \
+	X(long, nvshmem_long_atomic_fetch_inc, (long *, int))                                                                      \
+	X(void, nvshmem_double_atomic_set, (double *, double, int))                                                                \
+	X(float, nvshmem_float_atomic_swap, (float *, float, int))                                                                 \
+	X(double, nvshmem_double_atomic_fetch, (const double *, int))                                                              \
+	X(int64_t, nvshmem_int64_atomic_compare_swap, (int64_t *, int64_t, int64_t, int))                                          \
+	X(void, nvshmem_uint_atomic_or, (unsigned int *, unsigned int, int))                                                       \
+	X(uint32_t, nvshmem_uint32_atomic_fetch_and, (uint32_t *, uint32_t, int))                                                  \
+	X(int32_t, nvshmem_int32_atomic_fetch_xor, (int32_t *, int32_t, int))                                                      \
+	X(void, nvshmemx_double_atomic_add, (double *, double, int))                                                               \
+	X(float, nvshmemx_float_atomic_fetch_add, (float *, float, int))                                                           \
+	X(void, nvshmemx_half_atomic_add, (uint16_t *, uint16_t, int))                                                             \
+	X(uint16_t, nvshmemx_half_atomic_fetch_add, (uint16_t *, uint16_t, int))                                                   \
+	X(int, nvshmem_int_sum_reduce, (int32_t, int *, const int *, size_t))                                                      \
+	X(int, nvshmem_uint32_xor_reduce, (int32_t, uint32_t *, const uint32_t *, size_t))                                         \
+	X(int, nvshmem_int_max_reducescatter, (int32_t, int *, const int *, size_t))                                               \
+	X(int, nvshmem_double_min_reduce, (int32_t, double *, const double *, size_t))                                             \
+	X(int, nvshmem_half_sum_reduce, (int32_t, uint16_t *, const uint16_t *, size_t))                                           \
+	X(int, nvshmem_schar_min_reduce, (int32_t, signed char *, const signed char *, size_t))                                    \
+	X(int, nvshmemx_bfloat16_prod_reduce_on_stream, (int32_t, uint16_t *, const uint16_t *, size_t, stream_t))                 \
+	X(int, nvshmemx_int_sum_reduce_on_stream, (int32_t, int *, const int *, size_t, stream_t))                                 \
+	X(int, nvshmemx_int_prod_reduce_on_stream, (int32_t, int *, const int *, size_t, stream_t))                                \
+	X(int, nvshmemx_int_max_reduce_on_stream, (int32_t, int *, const int *, size_t, stream_t))                                 \
+	X(int, nvshmemx_int64_or_reduce_on_stream, (int32_t, int64_t *, const int64_t *, size_t, stream_t))                        \
+	X(int, nvshmemx_int_sum_reducescatter_on_stream, (int32_t, int *, const int *, size_t, stream_t))                          \
+	X(int, nvshmemx_char_fcollect_on_stream, (int32_t, char *, const char *, size_t, stream_t))                                \
+	X(int, nvshmemx_barrier_on_stream, (int32_t, stream_t))                                                                    \
+	X(void, nvshmemx_int_p_on_stream, (int *, int, int, stream_t))                                                             \
+	X(void, nvshmemx_double_p_on_stream, (double *, double, int, stream_t))                                                    \
+	X(void, nvshmemx_schar_p_on_stream, (signed char *, signed char, int, stream_t))                                           \
+	X(double, nvshmemx_double_g_on_stream, (const double *, int, stream_t))                                                    \
+	X(void, nvshmemx_signal_op_on_stream, (uint64_t *, uint64_t, int, int, stream_t))                                          \
+	X(void, nvshmemx_short_wait_until_on_stream, (short *, int, short, stream_t))                                              \
+	X(void, nvshmemx_uint64_wait_until_on_stream, (uint64_t *, int, uint64_t, stream_t))                                       \
+	X(void, nvshmemx_long_wait_until_all_on_stream, (long *, size_t, const int *, int, long, stream_t))                        \
+	X(void, nvshmemx_long_wait_until_all_vector_on_stream, (long *, size_t, const int *, int, long *, stream_t))               \
+	X(uint64_t, nvshmem_uint64_atomic_fetch, (const uint64_t *, int))                                                          \
+	X(int, nvshmem_team_get_config, (int32_t, struct nvs_team_config *))                                                       \
+	X(int, nvshmemx_team_get_uniqueid, (uint64_t *))                                                                           \
+	X(int, nvshmemx_team_init, (int32_t *, struct nvs_team_config *, long, int, int))                                          \
+	X(int, nvshmemx_collective_launch, (const void *, struct dims, struct dims, void **, size_t, stream_t))                    \
+	X(int, nvshmemx_collective_launch_attr, (const void *, const void *, void **))                                             \
+	X(int, nvshmemx_collective_launch_query_gridsize, (const void *, struct dims, void **, size_t, int *))                     \
+	X(void, nvshmemx_flush, (void))                                                                                            \
+	X(void, nvshmemx_flush_on_stream, (stream_t))                                                                              \
+	X(void, nvshmemx_signal_counted_reset, (uint64_t *))                                                                       \
+	X(int, nvshmemx_region_start, (uint64_t *, const void *))                                                                  \
+	X(int, nvshmemx_region_stop, (uint64_t))                                                                                   \
+	X(int, nvshmemx_region_is_active, (uint32_t, int *))
 
 struct host {
 #define HOST_MEMBER(type, name, parameters) type(*name) parameters;

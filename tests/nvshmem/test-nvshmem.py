@@ -10,7 +10,7 @@ PATIENCE_SEC = 150
 FEW_TEAMS = {'SHMD_MAX_TEAMS': '10'}
 # Each takes two PEs.
 WAYS = ('late', 'cycles', 'fails', 'stateless', 'stateless-late', 'copies', 'forks', 'ids', 'copyless', 'frees')
-MISSING = ['nvshmem_int_sum_reduce', 'nvshmem_int_atomic_add', 'nvshmem_int_atomic_fetch_add']
+MISSING = ['nvshmemx_qp_create', 'nvshmem_debug_log']
 
 
 def run(shmemctl, n_pes, command, environment):
@@ -37,6 +37,12 @@ def main():
     if way == 'refused':
         expect(start(1, 9, 'refused'), 'a minor that is newer', words=['NVSHMEM 3.9.5', 'SHMD_NVSHMEM_NEWER=on'])
         expect(start(1, 9, 'all', SHMD_NVSHMEM_NEWER='on'), 'a minor that is newer, and allowed', status=1, words=['host.nvshmemx_cumodule_init(kernels) == 3'])
+    elif way == 'ops':
+        for n_pes in (1, 2, 3):
+            expect(start(n_pes, 8, 'all'), f'{n_pes} PEs', words=['a call on a stream: PE 0: reduction on a stream: memory outside the GPU heap'])
+    elif way == 'none':
+        for name in ('none', 'some'):
+            expect(start(2, 4, name), f'{name} of the PEs have kernels', words=['nvshmem_int_sum_reduce', 'this call is a kernel, which not all PEs could load'])
     elif way.startswith('another,'):
         other = way.split(',')[1]
         done = start(1, 4, 'another', OTHER_LIBRARY=other)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tests/lib/fake-cuda.h"
+#include "tests/lib/fake-kernels.h"
 #include "tests/lib/test.h"
 #include "tests/system/world-gpu-lab.h"
 
@@ -162,18 +163,12 @@ static void signals(const struct test *t)
 	barrier(t);
 }
 
-static void atomics(const struct test *t)
+/* Exact with those of kernels, whether a queue or a kernel of the library carries them. */
+static void count(const struct test *t)
 {
 	const struct shmd_atomic add = {.op = SHMD_ATOMIC_ADD, .bytes = 8, .value = 1};
 	uint64_t value = 0;
 
-	if (!t->has_queues) {
-		ASSERT_ERR(shmd_atomic(t->ctx, &t->words[30], &add, 0), EOPNOTSUPP);
-		ASSERT_ERR(shmd_signal(t->ctx, &t->words[30], 1, SHMD_SIGNAL_ADD, 0), EOPNOTSUPP);
-		ASSERT_ERR(shmd_put_signal(t->ctx, t->gpu, t->own, 8, &t->words[30], 1, SHMD_SIGNAL_ADD, 0), EOPNOTSUPP);
-		return;
-	}
-	/* Exact with those of kernels. */
 	for (unsigned int i = 0; i < N_ADDS; i++) {
 		world_lab_must(shmd_atomic(t->ctx, &t->words[30], &add, 0), "atomic");
 		world_lab_must(shmd_signal(t->ctx, &t->words[30], 1, SHMD_SIGNAL_ADD, 0), "signal");
@@ -183,6 +178,40 @@ static void atomics(const struct test *t)
 	barrier(t);
 	world_lab_must(shmd_atomic_fetch(t->ctx, &t->words[30], &(struct shmd_atomic){.op = SHMD_ATOMIC_FETCH, .bytes = 8}, 0, &value), "fetch");
 	ASSERT_EQ(value, 3u * N_ADDS * (unsigned int)t->n);
+	barrier(t);
+}
+
+static uint64_t fetch_with(const struct test *t, struct shmd_atomic atomic)
+{
+	uint64_t old = 77;
+
+	world_lab_must(shmd_atomic_fetch(t->ctx, &t->words[31], &atomic, t->right, &old), "atomic");
+	return old;
+}
+
+static void atomics(const struct test *t)
+{
+	struct shmd_atomic swap = {.op = SHMD_ATOMIC_COMPARE_SWAP, .bytes = 8, .value = 21, .compare = 20};
+	struct shmd_atomic narrow = {.op = SHMD_ATOMIC_SWAP, .bytes = 4, .value = 9};
+	uint32_t part[2] = {1, 1};
+
+	count(t);
+	ASSERT_EQ(fetch_with(t, (struct shmd_atomic){.op = SHMD_ATOMIC_SWAP, .bytes = 8, .value = 12}), 0);
+	ASSERT_EQ(fetch_with(t, (struct shmd_atomic){.op = SHMD_ATOMIC_OR, .bytes = 8, .value = 16}), 12);
+	ASSERT_EQ(fetch_with(t, (struct shmd_atomic){.op = SHMD_ATOMIC_AND, .bytes = 8, .value = 20}), 28);
+	ASSERT_EQ(fetch_with(t, swap), 20);
+	ASSERT_EQ(fetch_with(t, swap), 21);
+	world_lab_must(shmd_atomic_fetch_nbi(t->ctx, &t->words[31], &narrow, t->right, part), "atomic");
+	world_lab_must(shmd_quiet(t->ctx), "quiet");
+	ASSERT_EQ(part[0], 21);
+	ASSERT_EQ(part[1], 1);
+	narrow.bytes = 3;
+	ASSERT_ERR(shmd_atomic(t->ctx, &t->words[31], &narrow, t->right), EINVAL);
+	ASSERT_ERR(shmd_atomic(t->ctx, &t->words[31], &swap, t->n), EINVAL);
+	barrier(t);
+	world_lab_must(shmd_put_signal(t->ctx, t->gpu, t->own, 8, &t->words[31], 2, SHMD_SIGNAL_ADD, t->right), "put with signal");
+	barrier(t);
+	ASSERT_EQ(fetch_with(t, (struct shmd_atomic){.op = SHMD_ATOMIC_FETCH, .bytes = 8}), 11);
 	barrier(t);
 }
 
@@ -229,6 +258,7 @@ static int uses_gpu_memory(const struct world_lab *lab, int pe, void *arg)
 		gpu_lab_open(lab, pe, "auto", paths == QUEUES_ONLY || (paths == MIXED && pe == 2) ? SHMD_ALLOW_QUEUE : 0);
 	struct test t = {.world = world, .ctx = shmd_world_ctx(world), .me = pe, .n = lab->n, .has_queues = paths != MAPPED};
 
+	fake_kernels_add();
 	t.right = (pe + 1) % t.n;
 	t.left = left_of(&t, pe);
 	t.gpu = gpu_lab_memory(world, 4 * BYTES);
@@ -248,6 +278,33 @@ static int uses_gpu_memory(const struct world_lab *lab, int pe, void *arg)
 	world_lab_close(world);
 	gpu_lab_expect_nothing();
 	return 0;
+}
+
+/* There is no put if there can be no signal. */
+static int has_no_kernels(const struct world_lab *lab, int pe, void *arg)
+{
+	const struct shmd_atomic add = {.op = SHMD_ATOMIC_ADD, .bytes = 8, .value = 1};
+	struct shmd_world *world = gpu_lab_open(lab, pe, "auto", 0);
+	struct shmd_ctx *ctx = shmd_world_ctx(world);
+	uint64_t *words = gpu_lab_memory(world, 64);
+	uint64_t own = 3;
+
+	(void)arg;
+	ASSERT(shmd_atomic(ctx, words, &add, pe) < 0);
+	ASSERT(shmd_put_signal(ctx, &words[1], &own, 8, words, 1, SHMD_SIGNAL_ADD, pe) < 0);
+	ASSERT_EQ(words[0] + words[1], 0);
+	world_lab_close(world);
+	gpu_lab_expect_nothing();
+	return 0;
+}
+
+TEST_TIMEOUT(a_driver_that_has_no_kernels_fails_atomics_alone, 60)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 1, has_no_kernels, NULL);
+	fixture_daemon_stop(&daemon);
 }
 
 static void run(enum paths paths)

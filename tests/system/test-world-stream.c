@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls on streams, over a CUDA without a GPU: kernels are their C build, which cuLaunchKernel() runs.
- *
- * stream_image is the test's own, so that a library built without nvcc has kernels here, too.
  */
 #include <errno.h>
 #include <signal.h>
@@ -15,33 +13,12 @@
 
 #include "libclient/cuda/cuda-api.h"
 #include "libclient/runtime/stream/kernels.h"
-#include "libclient/runtime/stream/stream-kernels.h"
 #include "tests/lib/fake-cuda.h"
+#include "tests/lib/fake-kernels.h"
 #include "tests/lib/test.h"
 #include "tests/system/world-gpu-lab.h"
 
 #define BYTES GPU_LAB_BYTES
-
-const unsigned char stream_image[] = "not empty";
-const size_t stream_image_bytes = sizeof(stream_image);
-
-#define KERNEL(name) \
-	static void run_##name(void **parameters) \
-	{ \
-		name(parameters[0]); \
-	}
-KERNEL(stream_word)
-KERNEL(stream_order)
-KERNEL(stream_move)
-KERNEL(stream_reduce)
-
-static void add_kernels(void)
-{
-	fake_cuda_kernel("shmd_stream_word", run_stream_word);
-	fake_cuda_kernel("shmd_stream_order", run_stream_order);
-	fake_cuda_kernel("shmd_stream_move", run_stream_move);
-	fake_cuda_kernel("shmd_stream_reduce", run_stream_reduce);
-}
 
 enum paths { ALL, QUEUES, MIXED /* queues from and to PE 2 */ };
 
@@ -80,7 +57,7 @@ static void pass(void *stream)
 
 static void scene_open(struct scene *s, const struct world_lab *lab, int pe, enum paths paths)
 {
-	add_kernels();
+	fake_kernels_add();
 	s->paths = paths;
 	s->world = gpu_lab_open(lab, pe, "0", paths == QUEUES || (paths == MIXED && pe == 2) ? SHMD_ALLOW_QUEUE : 0);
 	s->ctx = shmd_world_ctx(s->world);
@@ -121,6 +98,28 @@ static uint8_t *other_side(struct scene *s)
 	return (uint8_t *)(uintptr_t)s->on_gpu;
 }
 
+/* Values of all sizes, and a wait for several words, of which one is left out. */
+static void words_of_the_right(struct scene *s)
+{
+	uint32_t right = (s->me + 1) % s->n, left = (s->me + s->n - 1) % s->n;
+	struct shmd_wait wait = {.words = &s->words[4], .n = 3, .bytes = 8, .cmp = SHMD_CMP_GE, .value = 100};
+	int *status = (int *)(void *)&s->words[8];
+
+	status[1] = 1;
+	ASSERT_OK(shmd_p_on_stream(s->ctx, &s->words[4], 100 + s->me, 8, (int)right, s->stream));
+	ASSERT_OK(shmd_p_on_stream(s->ctx, &s->words[5], 0x142, 1, (int)right, s->stream));
+	ASSERT_OK(shmd_p_on_stream(s->ctx, &s->words[6], 200, 4, (int)right, s->stream));
+	wait.status = status;
+	ASSERT_OK(shmd_wait_until_all_on_stream(s->ctx, &wait, s->stream));
+	wait.n = 0;
+	ASSERT_OK(shmd_wait_until_all_on_stream(s->ctx, &wait, s->stream));
+	ASSERT_OK(shmd_team_barrier_on_stream(s->team, s->stream));
+	pass(s->stream);
+	ASSERT_EQ(s->words[4], 100 + left);
+	ASSERT_EQ(s->words[5], 0x42);
+	ASSERT_EQ(s->words[6], 200);
+}
+
 static void put_and_get(struct scene *s)
 {
 	uint32_t right = (s->me + 1) % s->n, left = (s->me + s->n - 1) % s->n;
@@ -145,6 +144,7 @@ static void put_and_get(struct scene *s)
 	pass(s->stream);
 	ASSERT_EQ(s->memory[2 * BYTES + 63], 99);
 	ASSERT_OK(shmd_put_on_stream(s->ctx, NULL, NULL, 0, (int)right, s->stream));
+	words_of_the_right(s);
 }
 
 static void collect(struct scene *s, struct shmd_team *team)
@@ -359,6 +359,22 @@ TEST_TIMEOUT(a_forked_child_makes_no_calls_on_streams, 60)
 
 /* ---- failures */
 
+static void refuse_waits(struct scene *s)
+{
+	struct shmd_wait wait = {.words = s->words, .n = SIZE_MAX, .bytes = 8};
+
+	ASSERT_ERR(shmd_wait_until_all_on_stream(s->ctx, &wait, s->stream), EINVAL);
+	wait.n = 1;
+	wait.cmp = 6;
+	ASSERT_ERR(shmd_wait_until_all_on_stream(s->ctx, &wait, s->stream), EINVAL);
+	wait.cmp = SHMD_CMP_EQ;
+	wait.bytes = 3;
+	ASSERT_ERR(shmd_wait_until_all_on_stream(s->ctx, &wait, s->stream), EINVAL);
+	wait.bytes = 8;
+	wait.values = &wait;
+	ASSERT_ERR(shmd_wait_until_all_on_stream(s->ctx, &wait, s->stream), EINVAL);
+}
+
 static void refuse_arguments(struct scene *s)
 {
 	uint64_t own = 0;
@@ -380,8 +396,18 @@ static void refuse_arguments(struct scene *s)
 	ASSERT_ERR(shmd_wait_until_on_stream(s->ctx, s->words, 3, SHMD_CMP_EQ, 0, s->stream), EINVAL);
 	ASSERT_ERR(shmd_wait_until_on_stream(s->ctx, s->words, 8, 6, 0, s->stream), EINVAL);
 	ASSERT_ERR(shmd_wait_until_on_stream(s->ctx, &own, 8, SHMD_CMP_EQ, 0, s->stream), EINVAL);
+	ASSERT_ERR(shmd_p_on_stream(s->ctx, s->words, 1, 3, 0, s->stream), EINVAL);
+	ASSERT_ERR(shmd_p_on_stream(s->ctx, &own, 1, 8, 0, s->stream), EINVAL);
+	ASSERT_ERR(shmd_p_on_stream(s->ctx, s->words, 1, 8, (int)s->n, s->stream), EINVAL);
+	refuse_waits(s);
 	ASSERT_ERR(shmd_team_sync_on_stream(NULL, s->stream), EINVAL);
 	ASSERT_OK(shmd_stream_status(s->world));
+}
+
+/* Without nvcc it is no wonder that CUDA does not load an image. */
+static int error_of(const char *load)
+{
+	return stream_image_bytes || !strcmp(load, "cuMemAlloc_v2") ? EINVAL : EOPNOTSUPP;
 }
 
 static int refuses(const struct world_lab *lab, int pe, void *arg)
@@ -396,14 +422,15 @@ static int refuses(const struct world_lab *lab, int pe, void *arg)
 		int before = fake_cuda_counts().allocations;
 
 		fake_cuda_fail(loads[i], 1);
-		ASSERT_ERR(shmd_quiet_on_stream(s.ctx, s.stream), EINVAL);
+		ASSERT_ERR(shmd_quiet_on_stream(s.ctx, s.stream), error_of(loads[i]));
 		ASSERT_EQ(fake_cuda_counts().modules, 0);
 		ASSERT_EQ(fake_cuda_counts().allocations, before);
 	}
 	/* There is no put if there can be no signal. */
 	fake_cuda_fail("cuModuleLoadData", 1);
 	memset(s.memory + 64, 7, 8);
-	ASSERT_ERR(shmd_put_signal_on_stream(s.ctx, s.memory, s.memory + 64, 8, s.words, 1, SHMD_SIGNAL_SET, 0, s.stream), EINVAL);
+	ASSERT_ERR(shmd_put_signal_on_stream(s.ctx, s.memory, s.memory + 64, 8, s.words, 1, SHMD_SIGNAL_SET, 0, s.stream),
+		   error_of("cuModuleLoadData"));
 	pass(s.stream);
 	ASSERT_EQ(s.memory[0], 0);
 	fake_cuda_fail("cuLaunchKernel", 1);

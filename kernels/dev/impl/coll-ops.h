@@ -11,6 +11,7 @@
 #define SHMDI_COLL_OPS_H
 
 #include <shmd/dev/impl/annotate.h>
+#include <shmd/dev/impl/half.h>
 
 struct shmdi_complex_float {
 	float re, im;
@@ -128,6 +129,32 @@ SHMDI_OP_ORDER(u64, uint64_t)
 SHMDI_OP_ORDER(f32, float)
 SHMDI_OP_ORDER(f64, double)
 
+/* Numbers of 16 bits, by floats. */
+#define SHMDI_OP_SUM_f16(a, b) shmd_dev_half_of_float(shmd_dev_float_of_half(a) + shmd_dev_float_of_half(b))
+#define SHMDI_OP_PROD_f16(a, b) shmd_dev_half_of_float(shmd_dev_float_of_half(a) * shmd_dev_float_of_half(b))
+#define SHMDI_OP_MIN_f16(a, b) (shmd_dev_float_of_half(b) < shmd_dev_float_of_half(a) ? (b) : (a))
+#define SHMDI_OP_MAX_f16(a, b) (shmd_dev_float_of_half(b) > shmd_dev_float_of_half(a) ? (b) : (a))
+#define SHMDI_OP_SUM_b16(a, b) shmd_dev_bfloat16_of_float(shmd_dev_float_of_bfloat16(a) + shmd_dev_float_of_bfloat16(b))
+#define SHMDI_OP_PROD_b16(a, b) shmd_dev_bfloat16_of_float(shmd_dev_float_of_bfloat16(a) * shmd_dev_float_of_bfloat16(b))
+#define SHMDI_OP_MIN_b16(a, b) (shmd_dev_float_of_bfloat16(b) < shmd_dev_float_of_bfloat16(a) ? (b) : (a))
+#define SHMDI_OP_MAX_b16(a, b) (shmd_dev_float_of_bfloat16(b) > shmd_dev_float_of_bfloat16(a) ? (b) : (a))
+#define SHMDI_OP_16(name, OP)                                                                                                      \
+	SHMDI_OP_LINKAGE void shmdi_op_##name(uint8_t *to, const uint8_t *a, const uint8_t *b, uint64_t bytes)                     \
+	{                                                                                                                          \
+		uint64_t at = 0;                                                                                                   \
+                                                                                                                                   \
+		SHMDI_OP_REST(uint16_t, uint16_t, OP)                                                                              \
+	}
+
+SHMDI_OP_16(sum_f16, SHMDI_OP_SUM_f16)
+SHMDI_OP_16(prod_f16, SHMDI_OP_PROD_f16)
+SHMDI_OP_16(min_f16, SHMDI_OP_MIN_f16)
+SHMDI_OP_16(max_f16, SHMDI_OP_MAX_f16)
+SHMDI_OP_16(sum_b16, SHMDI_OP_SUM_b16)
+SHMDI_OP_16(prod_b16, SHMDI_OP_PROD_b16)
+SHMDI_OP_16(min_b16, SHMDI_OP_MIN_b16)
+SHMDI_OP_16(max_b16, SHMDI_OP_MAX_b16)
+
 #if !SHMDI_CUDA
 /* No vectors of these. */
 #define SHMDI_OP_LONG_DOUBLE(name, OP)                                                                                             \
@@ -189,6 +216,8 @@ SHMDI_FN uint32_t shmd_dev_type_bytes(uint32_t type)
 		return 1;
 	case SHMD_DEV_TYPE_INT16:
 	case SHMD_DEV_TYPE_UINT16:
+	case SHMD_DEV_TYPE_HALF:
+	case SHMD_DEV_TYPE_BFLOAT16:
 		return 2;
 	case SHMD_DEV_TYPE_INT32:
 	case SHMD_DEV_TYPE_UINT32:
@@ -218,7 +247,9 @@ SHMDI_FN int shmdi_op_is_valid(uint32_t type, uint32_t op)
 		return 0;
 	if (op <= SHMD_DEV_REDUCE_PROD)
 		return 1;
-	return op <= SHMD_DEV_REDUCE_MAX ? type <= SHMD_DEV_TYPE_LONG_DOUBLE : type <= SHMD_DEV_TYPE_UINT64;
+	if (op <= SHMD_DEV_REDUCE_MAX)
+		return type <= SHMD_DEV_TYPE_LONG_DOUBLE || type >= SHMD_DEV_TYPE_HALF;
+	return type <= SHMD_DEV_TYPE_UINT64;
 }
 
 /* ---- choice ----------------------------------------------------------------------------------------------------------------------- */
@@ -261,6 +292,8 @@ SHMDI_APART void shmdi_op(uint32_t type, uint32_t op, uint8_t *to, const uint8_t
 		SHMDI_OP_CASES(UINT64, u64, u64)
 		SHMDI_OP_CASES(FLOAT, f32, f32)
 		SHMDI_OP_CASES(DOUBLE, f64, f64)
+		SHMDI_OP_CASES(HALF, f16, f16)
+		SHMDI_OP_CASES(BFLOAT16, b16, b16)
 #if !SHMDI_CUDA
 		SHMDI_OP_CASES(LONG_DOUBLE, f80, f80)
 		SHMDI_OP_CASE(COMPLEX_FLOAT, SUM, sum_f32)
@@ -275,7 +308,7 @@ SHMDI_APART void shmdi_op(uint32_t type, uint32_t op, uint8_t *to, const uint8_t
 
 /* ---- neutral elements --------------------------------------------------------------------------------------------------------------- */
 
-/* The greatest number of the type for MIN, the least for MAX, as bits: integers, float and double. */
+/* The greatest number of the type for MIN, the least for MAX, as bits: integers and floating point up to double. */
 SHMDI_FN uint64_t shmdi_op_bound(uint32_t type, int is_greatest)
 {
 	uint32_t bits = shmd_dev_type_bytes(type) * 8;
@@ -284,6 +317,10 @@ SHMDI_FN uint64_t shmdi_op_bound(uint32_t type, int is_greatest)
 		return is_greatest ? 0x7f800000u : 0xff800000u;
 	if (type == SHMD_DEV_TYPE_DOUBLE)
 		return is_greatest ? 0x7ff0000000000000ull : 0xfff0000000000000ull;
+	if (type == SHMD_DEV_TYPE_HALF)
+		return is_greatest ? 0x7c00 : 0xfc00;
+	if (type == SHMD_DEV_TYPE_BFLOAT16)
+		return is_greatest ? 0x7f80 : 0xff80;
 	if (type >= SHMD_DEV_TYPE_UINT8)
 		return is_greatest ? ~0ull : 0;
 	return is_greatest ? (1ull << (bits - 1)) - 1 : 1ull << (bits - 1);
@@ -301,6 +338,8 @@ SHMDI_FN uint64_t shmdi_op_neutral_bits(uint32_t type, uint32_t op)
 		return 0x3f800000u;
 	if (type == SHMD_DEV_TYPE_DOUBLE || type == SHMD_DEV_TYPE_COMPLEX_DOUBLE)
 		return 0x3ff0000000000000ull;
+	if (type == SHMD_DEV_TYPE_HALF || type == SHMD_DEV_TYPE_BFLOAT16)
+		return type == SHMD_DEV_TYPE_HALF ? 0x3c00 : 0x3f80;
 	return 1;
 }
 

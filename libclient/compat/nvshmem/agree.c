@@ -46,3 +46,14 @@ int nvs_agree(int error)
 {
 	return nvs_agree_in(shmd_team_world(nvs.world), error);
 }
+
+int nvs_agree_all(bool mine, bool *ret_all)
+{
+	uint64_t *word = nvs.agreement, *all = nvs.agreement + NVS_AGREEMENT_WORDS;
+	int r;
+
+	*word = mine;
+	r = shmd_reduce(shmd_team_world(nvs.world), all, word, 1, SHMD_TYPE_UINT64, SHMD_REDUCE_AND);
+	*ret_all = !r && *all;
+	return r;
+}

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives that move data: each member copies to the others, and all meet behind it. As the interface has it, dest is ready on all members
- * before any of them calls.
+ * Collectives. On a stream little data is moved by one kernel of the runtime. Else each member copies to the others, by the copy engines, and all
+ * meet behind it; as the interface has it, dest is ready on all members before any of them calls. Reductions are always a kernel.
  */
 #include <errno.h>
 
 #include "libclient/compat/nvshmem/rma.h"
+
+/* A kernel of one block moves more than this more slowly than copies and a sync do. */
+#define KERNEL_BYTES 65536u
+
+static bool is_by_kernel(size_t bytes, struct nvs_where where)
+{
+	return where.is_on_stream && nvs.has_kernels && bytes <= KERNEL_BYTES;
+}
 
 /* One block for a member. */
 static int copy_to(const struct nvs_host_team *team, int member, char *dest, const char *source, size_t bytes, cuda_stream stream)
@@ -59,8 +67,11 @@ static struct nvs_host_team *team_of(int32_t team)
 int nvs_broadcast(const char *name, int32_t team, void *dest, const void *source, size_t bytes, int root, struct nvs_where where)
 {
 	struct nvs_host_team *mine = team_of(team);
-	int r = mine ? begin(&where) : -EINVAL;
+	int r;
 
+	if (mine && is_by_kernel(bytes, where))
+		return nvs_result(name, shmd_broadcast_on_stream(mine->team, dest, source, bytes, root, where.stream));
+	r = mine ? begin(&where) : -EINVAL;
 	if (r < 0)
 		return nvs_fail(name, r);
 	if (shmd_team_my_pe(mine->team) == root)
@@ -71,8 +82,11 @@ int nvs_broadcast(const char *name, int32_t team, void *dest, const void *source
 int nvs_alltoall(const char *name, int32_t team, void *dest, const void *source, size_t bytes, struct nvs_where where)
 {
 	struct nvs_host_team *mine = team_of(team);
-	int r = mine ? begin(&where) : -EINVAL;
+	int r;
 
+	if (mine && is_by_kernel(bytes, where))
+		return nvs_result(name, shmd_alltoall_on_stream(mine->team, dest, source, bytes, where.stream));
+	r = mine ? begin(&where) : -EINVAL;
 	if (r < 0)
 		return nvs_fail(name, r);
 	r = copy_to_all(mine, dest, source, bytes, (struct blocks){(size_t)shmd_team_my_pe(mine->team) * bytes, bytes}, where.stream);
@@ -82,10 +96,41 @@ int nvs_alltoall(const char *name, int32_t team, void *dest, const void *source,
 int nvs_fcollect(const char *name, int32_t team, void *dest, const void *source, size_t bytes, struct nvs_where where)
 {
 	struct nvs_host_team *mine = team_of(team);
-	int r = mine ? begin(&where) : -EINVAL;
+	int r;
 
+	if (mine && is_by_kernel(bytes, where))
+		return nvs_result(name, shmd_fcollect_on_stream(mine->team, dest, source, bytes, where.stream));
+	r = mine ? begin(&where) : -EINVAL;
 	if (r < 0)
 		return nvs_fail(name, r);
 	r = copy_to_all(mine, dest, source, bytes, (struct blocks){(size_t)shmd_team_my_pe(mine->team) * bytes, 0}, where.stream);
 	return nvs_result(name, finish(mine, r, where));
+}
+
+static int reduce(struct shmd_team *team, const struct nvs_math *math, cuda_stream stream)
+{
+	int r = nvs_need_kernels();
+
+	if (r < 0)
+		return r;
+	if (math->is_scatter)
+		return shmd_reduce_scatter_on_stream(team, math->dest, math->source, math->n, math->type, math->op, stream);
+	return shmd_reduce_on_stream(team, math->dest, math->source, math->n, math->type, math->op, stream);
+}
+
+static int wait_for_kernel(void)
+{
+	int r = device_enter(nvs.device);
+
+	if (!r)
+		r = device_leave(nvs.device, nvs.device->cuda->stream_sync(nvs.device->stream), "wait for a reduction");
+	return r ? r : shmd_stream_status(nvs.world);
+}
+
+int nvs_reduce(const char *name, int32_t team, struct nvs_math math, struct nvs_where where)
+{
+	struct nvs_host_team *mine = team_of(team);
+	int r = mine ? reduce(mine->team, &math, where.is_on_stream ? where.stream : nvs.device->stream) : -EINVAL;
+
+	return nvs_result(name, r || where.is_on_stream ? r : wait_for_kernel());
 }

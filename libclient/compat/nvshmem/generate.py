@@ -19,6 +19,7 @@ TYPES = {'bfloat16': 'nvs_half', 'half': 'nvs_half', 'float': 'float', 'double':
          'uint8': 'uint8_t', 'uint16': 'uint16_t', 'uint32': 'uint32_t', 'uint64': 'uint64_t', 'size': 'size_t', 'ptrdiff': 'ptrdiff_t'}
 TYPED = re.compile(rf'^nvshmemx?_({"|".join(TYPES)})_')
 SIZED = re.compile(r'(?:put|get)(8|16|32|64|128)(?=_|$)')
+REDUCED = re.compile(r'_(min|max|sum|prod|and|or|xor)_reduce')
 RETURNS = ('int', 'void', 'pointer', 'T', 'word', 'data')
 
 
@@ -33,6 +34,16 @@ class Name:
         """Of an element; None: bytes."""
         found = TYPED.match(self.name)
         return TYPES[found.group(1)] if found else None
+
+    @property
+    def more(self):
+        """What reductions have behind the three words: the runtime's type and operation."""
+        found = REDUCED.search(self.name)
+        if not found:
+            return ''
+        element = TYPED.match(self.name).group(1)
+        kind = f'SHMD_TYPE_{element.upper()}' if element in ('half', 'bfloat16') else f'NVS_TYPE({self.c_type})'
+        return f', {kind}, SHMD_REDUCE_{found.group(1).upper()}'
 
     @property
     def element_bytes(self):
@@ -66,7 +77,7 @@ def read_table(path):
 
 
 def typed_c(names):
-    lines = [f'NVS_MAKE_{name.how}({name.name}, {name.c_type or "void"}, {name.element_bytes})\n' for name in names if name.how not in ('c', 'missing')]
+    lines = [f'NVS_MAKE_{name.how}({name.name}, {name.c_type or "void"}, {name.element_bytes}{name.more})\n' for name in names if name.how not in ('c', 'missing')]
     return NOTE + '#include "libclient/compat/nvshmem/typed.h"\n\n' + ''.join(lines)
 
 

@@ -117,6 +117,8 @@ struct nvs_team_config {
 	uint8_t padding[48];
 };
 NVS_PIN_SIZE(nvs_team_config, 64);
+NVS_PIN(nvs_team_config, uniqueid, 8);
+#define NVS_CONFIG_CONTEXTS 0x1 /* of a mask: num_contexts counts */
 
 struct nvs_team {
 	int32_t version;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include <shmd-info.h>
+#include <shmd-stream.h>
 #include <shmd/dev/args.h>
 
 #include "libclient/compat/nvshmem/ibgda.h"
@@ -152,6 +153,15 @@ static int prepare(void)
 	return r ? r : make_tables();
 }
 
+/*
+ * Now, since CUDA may wait for kernels that run when the runtime's are loaded. A library that was built without nvcc has none: then syncs on
+ * streams are by the driver, and what needs a kernel says so when it is called. In a job with queues nobody has tried them yet.
+ */
+static int find_kernels(void)
+{
+	return nvs.ibgda ? 0 : nvs_agree_all(!shmd_quiet_on_stream(shmd_world_ctx(nvs.world), nvs.device->stream), &nvs.has_kernels);
+}
+
 static void drop_parts(void)
 {
 	if (nvs.device) {
@@ -164,6 +174,7 @@ static void drop_parts(void)
 	if (nvs.agreement)
 		(void)shmd_free(nvs.world, nvs.agreement);
 	nvs.agreement = NULL;
+	nvs.has_kernels = false;
 	nvs.facts = (struct nvs_facts){0};
 }
 
@@ -185,6 +196,8 @@ static int start(void)
 		r = nvs_agree(prepare());
 	if (!r)
 		r = nvs_ibgda_make();
+	if (!r)
+		r = find_kernels();
 	if (!r)
 		r = nvs_sets_make();
 	if (!r)
@@ -211,6 +224,8 @@ static void stop(void)
 	pthread_mutex_lock(&nvs.frees);
 	__atomic_store_n(&nvs.status, NVS_STATUS_NONE, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&nvs.frees);
+	if (nvs.device && nvs.has_kernels)
+		(void)nvs_result("a call on a stream", shmd_stream_status(nvs.world));
 	nvs_clients_drop();
 	drop_parts();
 	if (shmd_world_close(nvs.world) < 0)

@@ -10,6 +10,8 @@
  *	sets.c		scratch and teams of a class in GPU memory	teams.c		teams of the program
  *	memory.c	the heap					rma.c		puts and gets of the host, and on streams
  *	sync.c		barriers of the host, and on streams		coll.c		collectives on streams
+ *	on-stream.c	words on streams				atomic.c	atomics of the host
+ *	launch.c	launches with all blocks at once		region.c	regions of the host
  *	query.c		versions, names, data objects			log.c		failures, names that are missing
  *	ids.c		unique ids
  *
@@ -74,7 +76,8 @@ struct nvs_set {
 struct nvs_host_team {
 	struct shmd_team *team; /* NULL: there is none with this index, or this PE is not in it */
 	int32_t *pes; /* PEs of the world */
-	uint64_t n_stream_syncs;
+	uint64_t n_stream_syncs; /* by the driver */
+	int32_t n_contexts; /* as the program has configured it */
 };
 
 /* A device library, or a module or library of kernels, that has the state. */
@@ -99,6 +102,7 @@ struct nvs {
 	uint64_t n_copies, n_copies_done; /* atomic; by the library's stream: begun, and those that a quiet has waited for */
 	uint64_t tables; /* what facts.peers_p2p and the others point into */
 	struct nvs_set sets[NVS_CLASSES];
+	bool has_kernels; /* all PEs have those of the runtime (<shmd-stream.h>) */
 	int max_teams;
 	struct nvs_host_team teams[NVS_POOL_TEAMS];
 	struct shmd_team *same_gpu, *gpu_leaders; /* the runtime does not make these by itself; NULL: this PE is in none */
@@ -131,6 +135,8 @@ int nvs_ready(void);
 bool nvs_is_running(void);
 /* The job is that of the process from which this one was forked: CUDA does not work here, and the lock may be another thread's. */
 bool nvs_is_forked(void);
+/* -EOPNOTSUPP with a sentence: not all PEs have kernels, so none launches one, for which others might wait. */
+int nvs_need_kernels(void);
 bool nvs_newer_is_allowed(void);
 /* The log is at debug or trace, which SHMD_DEBUG asks for. */
 bool nvs_is_verbose(void);
@@ -181,6 +187,8 @@ int nvs_agree_on(uint64_t value, uint64_t *ret_sum);
 uint64_t *nvs_agreement_places(void);
 /* The same of the members of a team. */
 int nvs_agree_in(struct shmd_team *team, int error);
+/* Whether all PEs say so. Collective. */
+int nvs_agree_all(bool mine, bool *ret_all);
 
 /* ---- teams.c */
 

@@ -172,11 +172,22 @@ void nvshmem_quiet(void)
 	(void)nvs_result("nvshmem_quiet", r ? r : nvs_quiet());
 }
 
-/* Copies of the host are made in the order of the calls. */
+/* Atomics are kernels, on another stream than copies. */
 NVS_API void nvshmem_fence(void);
 void nvshmem_fence(void)
 {
-	(void)nvs_result("nvshmem_fence", nvs_ready());
+	int r = nvs_ready();
+
+	(void)nvs_result("nvshmem_fence", r ? r : nvs_quiet());
+}
+
+/* Sources of puts are free when these are complete. */
+NVS_API void nvshmemx_flush(void);
+void nvshmemx_flush(void)
+{
+	int r = nvs_ready();
+
+	(void)nvs_result("nvshmemx_flush", r ? r : nvs_quiet());
 }
 
 NVS_API uint64_t nvshmem_signal_fetch(uint64_t *word);
@@ -248,67 +259,4 @@ void nvs_get_strided_on(const char *name, void *dest, const void *source, struct
 	int r = nvs_ready();
 
 	(void)nvs_result(name, r ? r : copy_strided_on(dest, nvs_at(source, pe), strides, stream));
-}
-
-/* The write of the word comes after what is before it in the stream, for all who look. */
-static int signal_on(struct nvs_signal signal, int pe, cuda_stream stream)
-{
-	const struct cuda_api *cuda = nvs.device->cuda;
-	void *at = nvs_at(signal.word, pe);
-	cuda_result result;
-
-	if (!at)
-		return -EINVAL;
-	if (signal.op != NVS_SIGNAL_SET)
-		return shmd_error_set(-EOPNOTSUPP, "on a stream there is only the signal operation SET (%d), not %d", NVS_SIGNAL_SET, signal.op);
-	if (!cuda->stream_write8)
-		return lacks("cuStreamWriteValue64");
-	result = cuda->stream_write8(stream, address(at), signal.value, 0);
-	return result == CUDA_OK ? 0 : cuda_fail(cuda, result, "write a signal");
-}
-
-void nvs_put_signal_on(const char *name, void *dest, const void *source, size_t bytes, struct nvs_signal signal, int pe, cuda_stream stream)
-{
-	void *at = nvs_ready() ? NULL : nvs_at(dest, pe);
-	int r = at ? nvs_copy_on(stream, at, source, bytes) : -EINVAL;
-
-	(void)nvs_result(name, r ? r : signal_on(signal, pe, stream));
-}
-
-NVS_API void nvshmemx_signal_op_on_stream(uint64_t *word, uint64_t value, int op, int pe, cuda_stream stream);
-void nvshmemx_signal_op_on_stream(uint64_t *word, uint64_t value, int op, int pe, cuda_stream stream)
-{
-	int r = nvs_ready();
-
-	(void)nvs_result("nvshmemx_signal_op_on_stream", r ? r : signal_on((struct nvs_signal){word, value, op}, pe, stream));
-}
-
-/* The driver compares numbers as if they were on a circle, which is the same for signals that grow from 0. */
-static int wait_on(const uint64_t *word, int cmp, uint64_t value, cuda_stream stream)
-{
-	const struct cuda_api *cuda = nvs.device->cuda;
-	cuda_result result;
-
-	if (!cuda->stream_wait8)
-		return lacks("cuStreamWaitValue64");
-	if (cmp != NVS_CMP_EQ && cmp != NVS_CMP_GE && cmp != NVS_CMP_GT)
-		return shmd_error_set(-EOPNOTSUPP, "on a stream there are the comparisons EQ, GE and GT, not %d", cmp);
-	result = cuda->stream_wait8(stream, address(word), value + (cmp == NVS_CMP_GT), cmp == NVS_CMP_EQ ? CUDA_WAIT_EQUAL : CUDA_WAIT_AT_LEAST);
-	return result == CUDA_OK ? 0 : cuda_fail(cuda, result, "wait for a signal");
-}
-
-NVS_API void nvshmemx_signal_wait_until_on_stream(uint64_t *word, int cmp, uint64_t value, cuda_stream stream);
-void nvshmemx_signal_wait_until_on_stream(uint64_t *word, int cmp, uint64_t value, cuda_stream stream)
-{
-	int r = nvs_ready();
-
-	(void)nvs_result("nvshmemx_signal_wait_until_on_stream", r ? r : wait_on(word, cmp, value, stream));
-}
-
-/* A stream completes what it has begun before it goes on. */
-NVS_API void nvshmemx_quiet_on_stream(cuda_stream stream);
-void nvshmemx_quiet_on_stream(cuda_stream stream)
-{
-	(void)stream;
-	(void)nvs_result("nvshmemx_quiet_on_stream", nvs_ready());
 }

@@ -2,11 +2,14 @@
 /*
  * Barriers, of the host and on streams.
  *
- * On a stream each member writes the number of its sync to a word of every other member, by the driver's own operations on streams, and waits for
- * the words of the others. The numbers are counted by the host, so a graph that is captured would carry the same ones at each launch: there
- * the call fails. These words are not those of device code, whose barriers count for themselves.
+ * On a stream a kernel of the runtime syncs the team, with numbers that lie in GPU memory: a graph that is captured takes the next ones at each
+ * launch. Without kernels each member writes the number of its sync to a word of every other member, by the driver's own operations on streams,
+ * and waits for the words of the others. The host counts these numbers, so a graph would carry the same ones at each launch: there
+ * the call fails. None of these words are those of device code, whose barriers count for themselves.
  */
 #include <errno.h>
+
+#include <shmd-stream.h>
 
 #include "libclient/compat/nvshmem/nvs.h"
 
@@ -63,7 +66,7 @@ static int check_stream(cuda_stream stream)
 	if (!cuda->stream_write8 || !cuda->stream_wait8)
 		return shmd_error_set(-EOPNOTSUPP, "this CUDA driver has no memory operations of streams");
 	if (cuda->stream_capture && cuda->stream_capture(stream, &is_captured) == CUDA_OK && is_captured)
-		return shmd_error_set(-EOPNOTSUPP, "barriers and collectives on a stream cannot be captured in a graph");
+		return shmd_error_set(-EOPNOTSUPP, "without kernels, barriers and collectives on a stream cannot be captured in a graph");
 	return 0;
 }
 
@@ -73,7 +76,7 @@ static cuda_address word_at(int index, int from, int pe)
 	return (cuda_address)(uintptr_t)nvs_at(nvs.stream_words + (size_t)index * (size_t)nvs.facts.npes + from, pe);
 }
 
-int nvs_sync_on(struct nvs_host_team *team, cuda_stream stream)
+static int sync_by_driver(struct nvs_host_team *team, cuda_stream stream)
 {
 	const struct cuda_api *cuda = nvs.device->cuda;
 	int index = (int)(team - nvs.teams), me = nvs.facts.mype, n = shmd_team_n_pes(team->team), r = check_stream(stream);
@@ -89,6 +92,11 @@ int nvs_sync_on(struct nvs_host_team *team, cuda_stream stream)
 		if (team->pes[i] != me)
 			result = cuda->stream_wait8(stream, word_at(index, team->pes[i], me), team->n_stream_syncs, CUDA_WAIT_AT_LEAST);
 	return result == CUDA_OK ? 0 : cuda_fail(cuda, result, "sync on a stream");
+}
+
+int nvs_sync_on(struct nvs_host_team *team, cuda_stream stream)
+{
+	return nvs.has_kernels ? shmd_team_sync_on_stream(team->team, stream) : sync_by_driver(team, stream);
 }
 
 static int sync_on(const char *name, int32_t team, cuda_stream stream)

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "libclient/compat/nvshmem/nvs.h"
 #include "proto/base/cleanup.h"
@@ -156,6 +157,13 @@ static int adopt(struct shmd_team *team, int32_t *ret_team)
 	return r;
 }
 
+/* A program's plans with its contexts are kept, and returned. */
+static void keep_config(int32_t team, const struct nvs_team_config *config, long mask)
+{
+	if (team != NVS_TEAM_INVALID && config && mask & NVS_CONFIG_CONTEXTS)
+		nvs.teams[team].n_contexts = config->num_contexts;
+}
+
 static int split_strided(int32_t parent, int start, int stride, int size, int32_t *ret_team)
 {
 	const struct nvs_host_team *from = nvs_team_at(parent);
@@ -172,12 +180,11 @@ int nvshmem_team_split_strided(int32_t parent, int start, int stride, int size, 
 {
 	int r = nvs_ready();
 
-	(void)config;
-	(void)mask;
 	*ret_team = NVS_TEAM_INVALID;
 	pthread_mutex_lock(&nvs.lock);
 	if (!r)
 		r = split_strided(parent, start, stride, size, ret_team);
+	keep_config(*ret_team, config, mask);
 	pthread_mutex_unlock(&nvs.lock);
 	return nvs_result("nvshmem_team_split_strided", r);
 }
@@ -202,16 +209,53 @@ int nvshmem_team_split_2d(int32_t parent, int xrange, const struct nvs_team_conf
 {
 	int r = nvs_ready();
 
-	(void)xconfig;
-	(void)yconfig;
-	(void)xmask;
-	(void)ymask;
 	*ret_row = *ret_column = NVS_TEAM_INVALID;
 	pthread_mutex_lock(&nvs.lock);
 	if (!r)
 		r = split_2d(parent, xrange, ret_row, ret_column);
+	keep_config(*ret_row, xconfig, xmask);
+	keep_config(*ret_column, yconfig, ymask);
 	pthread_mutex_unlock(&nvs.lock);
 	return nvs_result("nvshmem_team_split_2d", r);
+}
+
+/* One member makes it and tells the others by means of the program. */
+NVS_API int nvshmemx_team_get_uniqueid(uint64_t *ret_id);
+int nvshmemx_team_get_uniqueid(uint64_t *ret_id)
+{
+	int r = 0;
+
+	do {
+		if (getrandom(ret_id, sizeof(*ret_id), 0) != sizeof(*ret_id))
+			r = shmd_error_set(-EIO, "random numbers for the id of a team: %s", strerror(errno));
+	} while (!r && (*ret_id == 0 || *ret_id == UINT64_MAX));
+	return nvs_result("nvshmemx_team_get_uniqueid", r);
+}
+
+/* The members find each other by the id. */
+static int make_by_id(uint64_t id, int n_pes, int my_pe, int32_t *ret_team)
+{
+	struct shmd_team_members members = {.tag = id, .n_pes = n_pes, .my_pe = my_pe};
+	struct shmd_team *team = NULL;
+	int r = shmd_team_from_members(nvs.world, &members, &team);
+
+	return r ? r : adopt(team, ret_team);
+}
+
+NVS_API int nvshmemx_team_init(int32_t *ret_team, struct nvs_team_config *config, long mask, int n_pes, int my_pe);
+int nvshmemx_team_init(int32_t *ret_team, struct nvs_team_config *config, long mask, int n_pes, int my_pe)
+{
+	int r = nvs_ready();
+
+	*ret_team = NVS_TEAM_INVALID;
+	pthread_mutex_lock(&nvs.lock);
+	if (!r && (!config || config->version != NVS_WORD(2, sizeof(*config))))
+		r = shmd_error_set(-EINVAL, "a team by id needs a configuration of the second version, which has the id");
+	if (!r)
+		r = make_by_id(config->uniqueid, n_pes, my_pe, ret_team);
+	keep_config(*ret_team, config, mask);
+	pthread_mutex_unlock(&nvs.lock);
+	return nvs_result("nvshmemx_team_init", r);
 }
 
 /* Teams that every job has stay. */
@@ -271,15 +315,16 @@ int nvshmem_team_translate_pe(int32_t from, int pe, int32_t to)
 	return second ? shmd_team_translate(first->team, pe, second->team) : -1;
 }
 
-/* No contexts: a team is made with none. */
+/* As the program said when it made the team. */
 NVS_API int nvshmem_team_get_config(int32_t team, struct nvs_team_config *ret_config);
 int nvshmem_team_get_config(int32_t team, struct nvs_team_config *ret_config)
 {
 	int r = nvs_ready();
+	const struct nvs_host_team *mine = r ? NULL : nvs_team_at(team);
 
-	if (!r && !nvs_team_at(team))
+	if (!r && !mine)
 		r = -EINVAL;
 	if (!r)
-		ret_config->num_contexts = 0;
+		ret_config->num_contexts = mine->n_contexts;
 	return nvs_result("nvshmem_team_get_config", r);
 }

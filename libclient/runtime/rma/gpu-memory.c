@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <string.h>
 
 #include "libclient/runtime/gpu/device.h"
 #include "libclient/runtime/rma/gpu-memory.h"
+#include "libclient/runtime/stream/begin.h"
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/heaps.h"
 #include "libclient/runtime/world/world-gpu.h"
@@ -235,23 +237,31 @@ int rma_gpu_g(struct shmd_ctx *ctx, const void *source, size_t bytes, int pe, ui
 	return r;
 }
 
-static int refuse_atomic(const void *word)
+/* By a kernel, against which those of other PEs are exact. Done when it returns. */
+static int atomic_by_kernel(struct shmd_ctx *ctx, void *word, const struct shmd_atomic *atomic, const char *what, int pe, void *ret_old)
 {
-	return shmd_error_set(-EOPNOTSUPP, "%p is in the GPU heap, and no queue leads to it: only kernels have atomics there (SHMD_PATHS)", word);
+	struct stream_result result;
+	int r = stream_atomic(ctx, word, atomic, pe, &result);
+
+	if (r > 0)
+		return rma_result(ctx, result.status, what, pe);
+	if (!r && ret_old)
+		memcpy(ret_old, &result.old, atomic->bytes);
+	return r;
 }
 
-int rma_gpu_atomic(struct shmd_ctx *ctx, const void *word, const void *old)
+int rma_gpu_atomic(struct shmd_ctx *ctx, void *word, const struct shmd_atomic *atomic, int pe, void *ret_old)
 {
 	bool on_gpu, old_on_gpu = false;
 	int r = look(ctx->world, word, 1, &on_gpu);
 
-	if (!r && old)
-		r = look(ctx->world, old, 1, &old_on_gpu);
+	if (!r && ret_old)
+		r = look(ctx->world, ret_old, 1, &old_on_gpu);
 	if (r < 0)
 		return r;
 	if (old_on_gpu)
-		return shmd_error_set(-EINVAL, "%p, for a former value, is GPU memory", old);
-	return on_gpu && !has_queues(ctx) ? refuse_atomic(word) : 1;
+		return shmd_error_set(-EINVAL, "%p, for a former value, is GPU memory", ret_old);
+	return on_gpu && !has_queues(ctx) ? atomic_by_kernel(ctx, word, atomic, "atomic", pe, ret_old) : 1;
 }
 
 int rma_gpu_signal(struct shmd_ctx *ctx, uint64_t *signal, uint64_t value, enum shmd_signal_op op, int pe)
@@ -262,18 +272,20 @@ int rma_gpu_signal(struct shmd_ctx *ctx, uint64_t *signal, uint64_t value, enum 
 	if (r)
 		return r;
 	if (op == SHMD_SIGNAL_ADD)
-		return refuse_atomic(signal);
+		return atomic_by_kernel(ctx, signal, &(struct shmd_atomic){.op = SHMD_ATOMIC_ADD, .bytes = 8, .value = value}, "signal", pe, NULL);
 	if (op != SHMD_SIGNAL_SET)
 		return 1;
 	return device_write_word(ctx->world->gpu->device, (uintptr_t)word, value, sizeof(*signal));
 }
 
 /* Before there is a put: 0, 1 if the device function is to refuse the signal, or a negative errno. */
-static int check_signal(const uint64_t *signal, enum shmd_signal_op op)
+static int check_signal(struct shmd_ctx *ctx, const uint64_t *signal, enum shmd_signal_op op)
 {
+	struct stream_call nothing;
+
 	if (!is_word(signal, sizeof(*signal)) || (op != SHMD_SIGNAL_SET && op != SHMD_SIGNAL_ADD))
 		return 1;
-	return op == SHMD_SIGNAL_ADD ? refuse_atomic(signal) : 0;
+	return op == SHMD_SIGNAL_ADD ? stream_begin(ctx, NULL, &nothing) : 0;
 }
 
 int rma_gpu_put_signal(struct shmd_ctx *ctx, const struct shmd_put_item *put, uint64_t *signal, uint64_t value, enum shmd_signal_op op)
@@ -283,7 +295,7 @@ int rma_gpu_put_signal(struct shmd_ctx *ctx, const struct shmd_put_item *put, ui
 
 	is_signal_on_gpu = is_signal_on_gpu && !has_queues(ctx);
 	if (!r && is_signal_on_gpu)
-		r = check_signal(signal, op);
+		r = check_signal(ctx, signal, op);
 	if (r)
 		return r;
 	r = rma_gpu_move(ctx, put->dest, put->source, put->bytes, put->pe, false);

@@ -3,7 +3,7 @@
  * One-sided operations of the host with GPU memory on a side, in worlds that have a GPU heap.
  *
  * Device functions serve wherever a queue carries the data, by keys. Where there is none, or the symmetric side is host memory that is mapped
- * here, CUDA copies, and the operation is complete when the call returns. Atomics go by queues only: no copy is one.
+ * here, CUDA copies, and the operation is complete when the call returns. Atomics are kernels there: no copy is one.
  *
  * Each function here returns 1 if the device function serves, also for refusing; 0 if the operation is done; or a negative errno, with a
  * sentence. Any thread.
@@ -28,8 +28,8 @@ int rma_gpu_g(struct shmd_ctx *ctx, const void *source, size_t bytes, int pe, ui
 int rma_gpu_signal(struct shmd_ctx *ctx, uint64_t *signal, uint64_t value, enum shmd_signal_op op, int pe);
 /* Behind the data: signal with it. */
 int rma_gpu_put_signal(struct shmd_ctx *ctx, const struct shmd_put_item *put, uint64_t *signal, uint64_t value, enum shmd_signal_op op);
-/* old: where a former value shall go, or NULL. -EOPNOTSUPP: no queue leads to this word. */
-int rma_gpu_atomic(struct shmd_ctx *ctx, const void *word, const void *old);
+/* By a kernel where no queue leads to the word. -EOPNOTSUPP: there is none. ret_old: `bytes` of the former value, or NULL. */
+int rma_gpu_atomic(struct shmd_ctx *ctx, void *word, const struct shmd_atomic *atomic, int pe, void *ret_old);
 
 /* The checks of every operation, then `call`, one of the former, if there is a GPU heap. */
 #define RMA_BEGIN(ctx, call)                                                                                                  \

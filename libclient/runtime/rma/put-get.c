@@ -180,21 +180,24 @@ static struct shmd_dev_amo dev_amo(const struct shmd_atomic *atomic)
 
 int shmd_atomic(struct shmd_ctx *ctx, void *dest, const struct shmd_atomic *atomic, int pe)
 {
-	int r = RMA_BEGIN(ctx, rma_gpu_atomic(ctx, dest, NULL));
+	int r = RMA_BEGIN(ctx, rma_gpu_atomic(ctx, dest, atomic, pe, NULL));
 
 	return r <= 0 ? r : rma_result(ctx, shmd_dev_atomic(&ctx->dev, dest, dev_amo(atomic), (uint32_t)pe), "atomic", pe);
 }
 
 int shmd_atomic_fetch(struct shmd_ctx *ctx, void *dest, const struct shmd_atomic *atomic, int pe, uint64_t *ret_old)
 {
-	int r = RMA_BEGIN(ctx, rma_gpu_atomic(ctx, dest, NULL));
+	uint64_t old = 0;
+	int r = RMA_BEGIN(ctx, rma_gpu_atomic(ctx, dest, atomic, pe, &old));
 
+	if (!r && ret_old)
+		*ret_old = old;
 	return r <= 0 ? r : rma_result(ctx, shmd_dev_atomic_fetch(&ctx->dev, dest, dev_amo(atomic), (uint32_t)pe, ret_old), "atomic", pe);
 }
 
 int shmd_atomic_fetch_nbi(struct shmd_ctx *ctx, void *dest, const struct shmd_atomic *atomic, int pe, void *ret_old)
 {
-	int r = RMA_BEGIN(ctx, rma_gpu_atomic(ctx, dest, ret_old));
+	int r = RMA_BEGIN(ctx, rma_gpu_atomic(ctx, dest, atomic, pe, ret_old));
 
 	return r <= 0 ? r : rma_result(ctx, shmd_dev_atomic_fetch_nbi(&ctx->dev, dest, dev_amo(atomic), (uint32_t)pe, ret_old), "atomic", pe);
 }

@@ -13,14 +13,14 @@ struct stream_kernels {
 	const struct device *device;
 	cuda_module module;
 	cuda_function functions[STREAM_N_KERNELS];
-	uint64_t failure_addr;
+	uint64_t failure_addr, result_addr; /* one allocation */
 };
 
 void stream_kernels_free(struct stream_kernels *kernels)
 {
 	if (!kernels)
 		return;
-	device_free(kernels->device, kernels->failure_addr);
+	device_free(kernels->device, kernels->result_addr);
 	if (kernels->module && !device_enter(kernels->device))
 		(void)device_leave(kernels->device, kernels->device->cuda->module_unload(kernels->module), "unload kernels");
 	free(kernels);
@@ -29,8 +29,6 @@ DEFINE_CLEANUP(struct stream_kernels *, stream_kernels_free);
 
 static int check(const struct cuda_api *cuda)
 {
-	if (!stream_image_bytes)
-		return shmd_error_set(-EOPNOTSUPP, "this library was built without nvcc, so it has no kernels for calls on streams");
 	if (!cuda->module_load || !cuda->module_unload || !cuda->module_function || !cuda->launch)
 		return shmd_error_set(-EOPNOTSUPP, "the CUDA driver cannot load or launch kernels");
 	return 0;
@@ -47,6 +45,16 @@ static cuda_result load(struct stream_kernels *kernels)
 	return result;
 }
 
+/* CUDA refuses the image of a build without nvcc. */
+static int check_load(const struct stream_kernels *kernels, cuda_result result)
+{
+	int r = device_leave(kernels->device, result, "load the kernels for calls on streams");
+
+	if (!r || stream_image_bytes)
+		return r;
+	return shmd_error_set(-EOPNOTSUPP, "this library was built without nvcc, so it has no kernels for calls on streams and for atomics on GPU memory");
+}
+
 int stream_kernels_new(const struct device *device, struct stream_kernels **ret_kernels)
 {
 	_cleanup_(stream_kernels_freep) struct stream_kernels *kernels = NULL;
@@ -60,9 +68,10 @@ int stream_kernels_new(const struct device *device, struct stream_kernels **ret_
 	kernels->device = device;
 	r = device_enter(device);
 	if (!r)
-		r = device_leave(device, load(kernels), "load the kernels for calls on streams");
+		r = check_load(kernels, load(kernels));
 	if (!r)
-		r = device_alloc(device, sizeof(struct stream_failure), &kernels->failure_addr);
+		r = device_alloc(device, sizeof(struct stream_result) + sizeof(struct stream_failure), &kernels->result_addr);
+	kernels->failure_addr = kernels->result_addr + sizeof(struct stream_result);
 	if (!r)
 		*ret_kernels = take_ptr(kernels);
 	return r;
@@ -79,6 +88,16 @@ int stream_kernels_launch(const struct stream_kernels *kernels, enum stream_kern
 	return r ? r : device_leave(device, device->cuda->launch(kernels->functions[kernel], 1, 1, 1, threads[kernel], 1, 1, 0, stream,
 								 parameters, NULL),
 				    "launch a kernel of a call on a stream");
+}
+
+/* The copy of the result comes behind the kernel, in the same stream. */
+int stream_kernels_run(const struct stream_kernels *kernels, enum stream_kernel kernel, struct stream_call *call, struct stream_result *ret_result)
+{
+	int r;
+
+	call->source = kernels->result_addr;
+	r = stream_kernels_launch(kernels, kernel, call, kernels->device->stream);
+	return r ? r : device_read(kernels->device, ret_result, kernels->result_addr, sizeof(*ret_result));
 }
 
 int stream_kernels_failure(const struct stream_kernels *kernels, struct stream_failure *ret_failure)

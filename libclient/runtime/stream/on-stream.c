@@ -4,7 +4,6 @@
  * (stream-kernels.h).
  *
  * Nothing here waits for the stream. A kernel cannot return an errno, so the first failure stays in GPU memory until shmd_stream_status().
- * The kernels of a world are loaded by its first call, under world->gpu_copies.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -14,6 +13,7 @@
 
 #include "libclient/runtime/gpu/device.h"
 #include "libclient/runtime/rma/rma-check.h"
+#include "libclient/runtime/stream/begin.h"
 #include "libclient/runtime/stream/kernels.h"
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/exchange.h"
@@ -24,27 +24,6 @@
 
 /* ---- before a launch */
 
-struct capture {
-	const struct cuda_api *cuda;
-	int mode;
-};
-
-/* A first call allocates and loads, also by the session, which does not use device_enter(). CUDA forbids that while a stream is captured. */
-static struct capture capture_relax(const struct cuda_api *cuda)
-{
-	struct capture capture = {.cuda = cuda, .mode = CUDA_CAPTURE_RELAXED};
-
-	if (cuda->capture_mode && cuda->capture_mode(&capture.mode) != CUDA_OK)
-		capture.cuda = NULL;
-	return capture;
-}
-
-static void capture_restore(struct capture *capture)
-{
-	if (capture->cuda && capture->cuda->capture_mode)
-		(void)capture->cuda->capture_mode(&capture->mode);
-}
-
 static int check_world(const struct shmd_world *world)
 {
 	int r = world_check_started(world);
@@ -52,28 +31,6 @@ static int check_world(const struct shmd_world *world)
 	if (r < 0)
 		return r;
 	return world->gpu ? 0 : shmd_error_set(-EOPNOTSUPP, "the world has no GPU heap (SHMD_GPU, SHMD_GPU_HEAP_SIZE)");
-}
-
-static int load(struct shmd_world *world)
-{
-	int r = 0;
-
-	pthread_mutex_lock(&world->gpu_copies);
-	if (!world->gpu->kernels)
-		r = stream_kernels_new(world->gpu->device, &world->gpu->kernels);
-	pthread_mutex_unlock(&world->gpu_copies);
-	return r;
-}
-
-/* The copies of ctx and of team, which may be NULL. */
-static int begin(struct shmd_ctx *ctx, struct shmd_team *team, struct stream_call *call)
-{
-	_cleanup_(capture_restore) __attribute__((unused)) struct capture capture = capture_relax(ctx->world->gpu->device->cuda);
-	int r = load(ctx->world);
-
-	if (!r)
-		r = shmd_ctx_gpu_dev(ctx, &call->ctx_addr);
-	return r || !team ? r : shmd_team_gpu_dev(team, &call->team_addr);
 }
 
 static int check_ctx(const struct shmd_ctx *ctx)
@@ -85,7 +42,7 @@ static int check_ctx(const struct shmd_ctx *ctx)
 
 static int launch(struct shmd_ctx *ctx, struct shmd_team *team, enum stream_kernel kernel, struct stream_call *call, void *stream)
 {
-	int r = begin(ctx, team, call);
+	int r = stream_begin(ctx, team, call);
 
 	return r ? r : stream_kernels_launch(ctx->world->gpu->kernels, kernel, call, stream);
 }
@@ -158,7 +115,7 @@ static int check_other_side(const struct shmd_world *world, uint64_t addr, const
 	r = device_leave(device, CUDA_OK, what);
 	if (r || (result == CUDA_OK && seen == addr))
 		return r;
-	return shmd_error_set(-EINVAL, "%s: a queue leads to the PE, and kernels do not see %#llx: use GPU memory, or host memory of cuMemHostAlloc()",
+	return shmd_error_set(-EINVAL, "%s: kernels do not see %#llx, which one carries or reads: use GPU memory, or host memory of cuMemHostAlloc()",
 			      what, (unsigned long long)addr);
 }
 
@@ -200,13 +157,43 @@ int shmd_get_on_stream(struct shmd_ctx *ctx, void *dest, const void *source, siz
 
 /* ---- words */
 
+/* n words of so many bytes. */
+static int check_words(const struct shmd_ctx *ctx, const void *words, size_t bytes, size_t n, const char *what)
+{
+	uint64_t offset, all;
+
+	if ((bytes != 2 && bytes != 4 && bytes != 8) || (uintptr_t)words % bytes)
+		return shmd_error_set(-EINVAL, "%s: a word is 2, 4 or 8 aligned bytes, not %zu at %p", what, bytes, words);
+	if (mul_overflows(n, bytes, &all))
+		return shmd_error_set(-EINVAL, "%s: %zu words are more than any memory", what, n);
+	return n ? check_range(ctx->world, words, all, &offset, what) : 0;
+}
+
 static int check_word(const struct shmd_ctx *ctx, const void *word, size_t bytes, const char *what)
 {
-	uint64_t offset;
+	return check_words(ctx, word, bytes, 1, what);
+}
 
-	if ((bytes != 2 && bytes != 4 && bytes != 8) || (uintptr_t)word % bytes)
-		return shmd_error_set(-EINVAL, "%s: a word is 2, 4 or 8 aligned bytes, not %zu at %p", what, bytes, word);
-	return check_range(ctx->world, word, bytes, &offset, what);
+static int check_cmp(uint32_t cmp)
+{
+	if ((cmp & ~(uint32_t)SHMD_CMP_SIGNED) > SHMD_CMP_LE)
+		return shmd_error_set(-EINVAL, "wait on a stream: unknown comparison %u", cmp);
+	return 0;
+}
+
+int shmd_p_on_stream(struct shmd_ctx *ctx, void *dest, uint64_t value, uint32_t bytes, int pe, void *stream)
+{
+	struct stream_call call = {.what = STREAM_P, .dest = (uintptr_t)dest, .value = value, .type = bytes, .pe = (uint32_t)pe};
+	uint64_t offset;
+	int r = check_ctx(ctx);
+
+	if (!r && ((bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8) || (uintptr_t)dest % bytes))
+		r = shmd_error_set(-EINVAL, "p on a stream: a value has 1, 2, 4 or 8 aligned bytes, not %u at %p", bytes, dest);
+	if (!r)
+		r = check_range(ctx->world, dest, bytes, &offset, "p on a stream");
+	if (!r && world_pe(ctx, pe, "p on a stream") < 0)
+		r = -EINVAL;
+	return r ? r : launch(ctx, NULL, STREAM_KERNEL_WORD, &call, stream);
 }
 
 int shmd_signal_on_stream(struct shmd_ctx *ctx, uint64_t *signal, uint64_t value, enum shmd_signal_op op, int pe, void *stream)
@@ -235,7 +222,7 @@ int shmd_put_signal_on_stream(struct shmd_ctx *ctx, void *dest, const void *sour
 	if (!r && op != SHMD_SIGNAL_SET && op != SHMD_SIGNAL_ADD)
 		r = shmd_error_set(-EINVAL, "put with a signal on a stream: unknown operation %d", (int)op);
 	if (!r)
-		r = begin(ctx, NULL, &nothing);
+		r = stream_begin(ctx, NULL, &nothing);
 	if (!r)
 		r = shmd_put_on_stream(ctx, dest, source, bytes, pe, stream);
 	return r ? r : shmd_signal_on_stream(ctx, signal, value, op, pe, stream);
@@ -249,8 +236,26 @@ int shmd_wait_until_on_stream(struct shmd_ctx *ctx, const void *word, uint32_t b
 
 	if (!r)
 		r = check_word(ctx, word, bytes, "wait on a stream");
-	if (!r && (cmp & ~(uint32_t)SHMD_CMP_SIGNED) > SHMD_CMP_LE)
-		r = shmd_error_set(-EINVAL, "wait on a stream: unknown comparison %u", cmp);
+	if (!r)
+		r = check_cmp(cmp);
+	return r ? r : launch(ctx, NULL, STREAM_KERNEL_WORD, &call, stream);
+}
+
+int shmd_wait_until_all_on_stream(struct shmd_ctx *ctx, const struct shmd_wait *wait, void *stream)
+{
+	struct stream_call call = {
+		.what = STREAM_WAIT_ALL, .dest = (uintptr_t)wait->words, .source = (uintptr_t)wait->values, .n = wait->n, .value = wait->value,
+		.status_addr = (uintptr_t)wait->status, .op = wait->cmp, .type = wait->bytes, .pe = STREAM_NO_PE};
+	int r = check_ctx(ctx);
+
+	if (!r)
+		r = check_words(ctx, wait->words, wait->bytes, wait->n, "wait on a stream");
+	if (!r)
+		r = check_cmp(wait->cmp);
+	if (!r && wait->status)
+		r = check_other_side(ctx->world, call.status_addr, "wait on a stream");
+	if (!r && wait->values)
+		r = check_other_side(ctx->world, call.source, "wait on a stream");
 	return r ? r : launch(ctx, NULL, STREAM_KERNEL_WORD, &call, stream);
 }
 
@@ -344,6 +349,7 @@ static const char *name_of(uint32_t what)
 		[STREAM_FCOLLECT] = "fcollect on a stream",	  [STREAM_ALLTOALL] = "alltoall on a stream",
 		[STREAM_REDUCE] = "reduction on a stream",	  [STREAM_REDUCE_SCATTER] = "reduction by parts on a stream",
 		[STREAM_PUT] = "put on a stream",		  [STREAM_GET] = "get on a stream",
+		[STREAM_P] = "p on a stream",			  [STREAM_WAIT_ALL] = "wait on a stream",
 	};
 
 	return what < sizeof(names) / sizeof(*names) && names[what] ? names[what] : "call on a stream";

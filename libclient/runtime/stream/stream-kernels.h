@@ -7,6 +7,7 @@
 #ifndef SHMD_STREAM_KERNELS_H
 #define SHMD_STREAM_KERNELS_H
 
+#include <stdbool.h>
 #include <string.h>
 
 #include <shmd/dev/coll.h>
@@ -75,6 +76,37 @@ STREAM_FN int stream_signal_status(const struct stream_call *call, struct shmd_d
 	return status == SHMD_DEV_OK ? shmd_dev_quiet_pe(ctx, call->pe) : status;
 }
 
+STREAM_FN int stream_p_status(const struct stream_call *call, struct shmd_dev_ctx *ctx)
+{
+	int status = shmd_dev_p(ctx, (void *)(uintptr_t)call->dest, call->value, call->type, call->pe);
+
+	return status == SHMD_DEV_OK ? shmd_dev_quiet_pe(ctx, call->pe) : status;
+}
+
+STREAM_FN int stream_wait_all_status(const struct stream_call *call, struct shmd_dev_ctx *ctx)
+{
+	struct shmd_dev_wait wait;
+
+	wait.words = (const void *)(uintptr_t)call->dest;
+	wait.n = call->n;
+	wait.bytes = call->type;
+	wait.cmp = call->op;
+	wait.status = (const int *)(uintptr_t)call->status_addr;
+	wait.value = call->value;
+	wait.values = (const void *)(uintptr_t)call->source;
+	return shmd_dev_wait_until_all(ctx, &wait);
+}
+
+/* The host waits for it, and gets its status. */
+STREAM_FN void stream_atomic_now(const struct stream_call *call)
+{
+	struct shmd_dev_amo amo = shmd_dev_amo_of((int)call->op, call->type, call->value);
+	struct stream_result *result = (struct stream_result *)(uintptr_t)call->source;
+
+	amo.compare = call->n;
+	result->status = shmd_dev_atomic_fetch(stream_ctx(call), (void *)(uintptr_t)call->dest, amo, call->pe, &result->old);
+}
+
 STREAM_FN int stream_word_status(const struct stream_call *call)
 {
 	struct shmd_dev_ctx *ctx = stream_ctx(call);
@@ -83,12 +115,19 @@ STREAM_FN int stream_word_status(const struct stream_call *call)
 		return stream_signal_status(call, ctx);
 	if (call->what == STREAM_WAIT)
 		return shmd_dev_wait_until(ctx, (const void *)(uintptr_t)call->dest, call->type, call->op, call->value);
+	if (call->what == STREAM_WAIT_ALL)
+		return stream_wait_all_status(call, ctx);
+	if (call->what == STREAM_P)
+		return stream_p_status(call, ctx);
 	return shmd_dev_quiet(ctx);
 }
 
 STREAM_FN void stream_word(const struct stream_call *call)
 {
-	stream_end(call, stream_word_status(call));
+	if (call->what == STREAM_ATOMIC)
+		stream_atomic_now(call);
+	else
+		stream_end(call, stream_word_status(call));
 }
 
 /* Complete at the end, as a copy is. */
