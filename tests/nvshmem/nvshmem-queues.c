@@ -5,6 +5,8 @@
  */
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -316,12 +318,65 @@ static void a_pe_ends(void)
 	host.nvshmem_barrier_all();
 	if (me)
 		raise(SIGKILL);
-	while (queue_quiet(&queues, 0, 1) == 0)
-		queue_put(&queues, 0, m->to, m->from, 100, 1);
+	for (uint32_t i = 0; i < n_rc; i++)
+		while (queue_quiet(&queues, i, 1) == 0)
+			queue_put(&queues, i, m->to, m->from, 100, 1);
+	/* Kernels with assertions end meanwhile, however many queues have failed. */
+	usleep(100000);
 	puts("all waits have ended");
 	fflush(stdout);
 	for (;;)
 		pause();
+}
+
+static pid_t find_daemon(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct ucred daemon = {0};
+	socklen_t bytes = sizeof(daemon);
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", getenv("SHMEMD_SOCKET"));
+	CHECK(sock >= 0 && !connect(sock, (const struct sockaddr *)&address, sizeof(address)));
+	CHECK(!getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &daemon, &bytes) && daemon.pid > 1);
+	close(sock);
+	return daemon.pid;
+}
+
+/* Then nobody carries out what kernels post. */
+static void the_daemon_ends(void)
+{
+	struct device_queues queues;
+	struct memory *m;
+
+	begin();
+	m = host.nvshmem_calloc(1, sizeof(*m));
+	queues = device_queues_read();
+	host.nvshmem_barrier_all();
+	if (!me)
+		CHECK(!kill(find_daemon(), SIGTERM));
+	while (!me && queue_quiet(&queues, 0, 1) == 0)
+		queue_put(&queues, 0, m->to, m->from, 100, 1);
+	for (;;)
+		pause();
+}
+
+/* DeepEP asks for that many. */
+static void has_many(void)
+{
+	struct device_queues queues;
+	struct memory *m;
+
+	begin();
+	reads_the_states();
+	m = host.nvshmem_calloc(1, sizeof(*m));
+	queues = device_queues_read();
+	host.nvshmem_barrier_all();
+	for (uint32_t i = 0; i < n_rc; i++)
+		(void)queue_fetch_add8(&queues, i, &m->words[2], 1, right);
+	host.nvshmem_barrier_all();
+	CHECK(m->words[2] == n_rc);
+	device_library_finalize();
 }
 
 /* A PE with a wrong number, then with another one: no PE has a job. */
@@ -345,7 +400,7 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} ways[] = {{"all", does_all}, {"fails", a_queue_fails}, {"ends", a_pe_ends}, {"differ", differ}};
+	} ways[] = {{"all", does_all}, {"fails", a_queue_fails}, {"ends", a_pe_ends}, {"differ", differ}, {"daemon", the_daemon_ends}, {"many", has_many}};
 
 	CHECK(argc == 3);
 	host_load();

@@ -45,7 +45,7 @@ struct nvs_ibgda {
 	bool ends; /* atomic */
 	/* the watcher's */
 	bool *failed; /* by queue */
-	uint32_t n_turns_lost; /* since requests are lost */
+	uint64_t lost_nsec; /* when requests were lost first; 0: none are */
 };
 
 /* ---- for the other files of the library; all with the lock */
