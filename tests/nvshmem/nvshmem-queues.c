@@ -379,6 +379,33 @@ static void has_many(void)
 	device_library_finalize();
 }
 
+/* The last write to the GPU of an allocation that makes the heap larger fails on one PE: that of the state, which has the first keys. */
+static void an_allocation_fails(void)
+{
+	struct device_queues queues;
+	uint8_t *more = NULL;
+
+	begin();
+	for (int i = 12; i == 12 || more; i--) {
+		if (me)
+			fake_cuda_fail_after("cuMemcpyHtoDAsync_v2", 2, i, 1);
+		more = host.nvshmem_malloc(BIG);
+	}
+	if (me)
+		fake_cuda_fail_after("", 0, 0, 0);
+	more = host.nvshmem_malloc(BIG);
+	CHECK(more);
+	queues = device_queues_read();
+	CHECK(((uint64_t)(uintptr_t)(more + BIG) - queues.state.heap_base) >> queues.ibgda.log2_cumem_granularity < NVS_IBGDA_CONST_KEYS);
+	memset(more, me + 1, 200);
+	host.nvshmem_barrier_all();
+	queue_put(&queues, 0, more + 300, more, 100, right);
+	CHECK(queue_quiet(&queues, 0, right) == 0);
+	host.nvshmem_barrier_all();
+	CHECK(more[300] == left + 1 && more[399] == left + 1);
+	device_library_finalize();
+}
+
 /* A PE with a wrong number, then with another one: no PE has a job. */
 static void differ(void)
 {
@@ -400,7 +427,8 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} ways[] = {{"all", does_all}, {"fails", a_queue_fails}, {"ends", a_pe_ends}, {"differ", differ}, {"daemon", the_daemon_ends}, {"many", has_many}};
+	} ways[] = {{"all", does_all}, {"fails", a_queue_fails}, {"ends", a_pe_ends}, {"differ", differ}, {"daemon", the_daemon_ends}, {"many", has_many},
+		{"allocation", an_allocation_fails}};
 
 	CHECK(argc == 3);
 	host_load();

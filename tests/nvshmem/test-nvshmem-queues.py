@@ -42,6 +42,8 @@ def main():
         expect(start(2, 4, way, NVSHMEM_IBGDA_NUM_RC_PER_PE='12'), way, ['PE 0: no kernel reaches PE 1 any more: it has ended', LOST], 128 + signal.SIGKILL, ENDED)
     elif way == 'daemon':
         expect(start(2, 4, way), way, ['PE 0: kernels have no queues any more: ', LOST], 1)
+    elif way == 'allocation':
+        expect(start(2, 4, way, SHMD_MAX_TEAMS='8', SHMD_GPU_HEAP_SIZE='2M', SHMD_GPU_HEAP_CHUNK='2M'), way, ['nvshmem_malloc: PE 1: write GPU memory'])
     elif way == 'many':
         expect(start(2, 8, way, NVSHMEM_IBGDA_NUM_RC_PER_PE='144'), way)
     else:
