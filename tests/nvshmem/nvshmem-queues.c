@@ -226,6 +226,30 @@ static void uses_registered_buffers(struct memory *m)
 	CHECK(host.nvshmemx_buffer_register(at(addresses[1]), 8192) == 0);
 }
 
+/* What fails has changed nothing. */
+static void registers_all_or_nothing(struct memory *m)
+{
+	uint64_t address = 0;
+	struct device_queues queues;
+
+	CHECK(!cuMemAlloc_v2(&address, 8192));
+	memset(at(address), me, 8192);
+	host.nvshmem_barrier_all();
+	/* The second write is that of the state. */
+	fake_cuda_fail_after("cuMemcpyHtoDAsync_v2", 2, 1, 1);
+	CHECK(host.nvshmemx_buffer_register(at(address), 8192) != 0 && fake_cuda_failed());
+	CHECK(host.nvshmemx_buffer_unregister(at(address)) == 1 && !device_queues_read().ibgda.local_only_mhandle_head);
+	CHECK(host.nvshmemx_buffer_register(at(address), 8192) == 0);
+	fake_cuda_fail_after("cuMemcpyHtoDAsync_v2", 2, 0, 1);
+	CHECK(host.nvshmemx_buffer_unregister(at(address)) != 0 && fake_cuda_failed());
+	host.nvshmem_barrier_all();
+	queues = device_queues_read();
+	queue_put(&queues, 0, m->to, at(address), 50, right);
+	CHECK(queue_quiet(&queues, 0, right) == 0);
+	host.nvshmem_barrier_all();
+	CHECK(m->to[49] == left && host.nvshmemx_buffer_unregister(at(address)) == 0 && !device_queues_read().ibgda.local_only_mhandle_head);
+}
+
 /* Kernels that have no code for queues would wait for ever. */
 static void refuses_kernels_without_queues(void)
 {
@@ -259,6 +283,7 @@ static void does_all(void)
 	counts(m);
 	signals(m);
 	serves_the_host(m);
+	registers_all_or_nothing(m);
 	uses_registered_buffers(m);
 	refuses_kernels_without_queues();
 	follows_the_heap();
