@@ -122,12 +122,14 @@ static void raise_numbers(struct nvs_ibgda *ibgda)
 
 /* ---- without a NIC */
 
-/* Whether requests are under way: the last one of those that are posted together has a CQE. */
-static bool is_at_work(const struct nvs_ibgda *ibgda, uint32_t queue)
+/* Whether requests are under way, or the daemon's end has failed them: the last one of those that are posted together has a CQE. */
+static bool has_lost(const struct nvs_ibgda *ibgda, uint32_t queue)
 {
 	const struct shmd_cqe *cqe = (const struct shmd_cqe *)(uintptr_t)shmd_queues_dev_qp(ibgda->queues, queue)->cq_addr;
 	uint64_t posted = 0;
 
+	if (__atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE) >> 4 == SHMD_CQE_REQ_ERR)
+		return true;
 	/* Fails if kernels have ended already. */
 	if (device_read(nvs.device, &posted, nvs_ibgda_qp_at(ibgda, queue) + offsetof(struct nvs_ibgda_qp, mvars.ready_head), sizeof(posted)) < 0)
 		return false;
@@ -140,7 +142,7 @@ static void watch_without_nic(const struct nvs_ibgda *ibgda, const char *why)
 	fprintf(stderr, "shmemd: NVSHMEM queues: PE %d: kernels have no queues any more: %s\n", nvs.facts.mype, why);
 	while (!__atomic_load_n(&ibgda->ends, __ATOMIC_ACQUIRE)) {
 		for (uint32_t i = 0; i < ibgda->n_queues; i++)
-			if (is_at_work(ibgda, i))
+			if (has_lost(ibgda, i))
 				end_job(ibgda, i);
 		usleep(TURN_NSEC / NSEC_PER_USEC);
 	}
