@@ -5,6 +5,8 @@
  */
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -224,6 +226,30 @@ static void uses_registered_buffers(struct memory *m)
 	CHECK(host.nvshmemx_buffer_register(at(addresses[1]), 8192) == 0);
 }
 
+/* What fails has changed nothing. */
+static void registers_all_or_nothing(struct memory *m)
+{
+	uint64_t address = 0;
+	struct device_queues queues;
+
+	CHECK(!cuMemAlloc_v2(&address, 8192));
+	memset(at(address), me, 8192);
+	host.nvshmem_barrier_all();
+	/* The second write is that of the state. */
+	fake_cuda_fail_after("cuMemcpyHtoDAsync_v2", 2, 1, 1);
+	CHECK(host.nvshmemx_buffer_register(at(address), 8192) != 0 && fake_cuda_failed());
+	CHECK(host.nvshmemx_buffer_unregister(at(address)) == 1 && !device_queues_read().ibgda.local_only_mhandle_head);
+	CHECK(host.nvshmemx_buffer_register(at(address), 8192) == 0);
+	fake_cuda_fail_after("cuMemcpyHtoDAsync_v2", 2, 0, 1);
+	CHECK(host.nvshmemx_buffer_unregister(at(address)) != 0 && fake_cuda_failed());
+	host.nvshmem_barrier_all();
+	queues = device_queues_read();
+	queue_put(&queues, 0, m->to, at(address), 50, right);
+	CHECK(queue_quiet(&queues, 0, right) == 0);
+	host.nvshmem_barrier_all();
+	CHECK(m->to[49] == left && host.nvshmemx_buffer_unregister(at(address)) == 0 && !device_queues_read().ibgda.local_only_mhandle_head);
+}
+
 /* Kernels that have no code for queues would wait for ever. */
 static void refuses_kernels_without_queues(void)
 {
@@ -257,6 +283,7 @@ static void does_all(void)
 	counts(m);
 	signals(m);
 	serves_the_host(m);
+	registers_all_or_nothing(m);
 	uses_registered_buffers(m);
 	refuses_kernels_without_queues();
 	follows_the_heap();
@@ -316,12 +343,92 @@ static void a_pe_ends(void)
 	host.nvshmem_barrier_all();
 	if (me)
 		raise(SIGKILL);
-	while (queue_quiet(&queues, 0, 1) == 0)
-		queue_put(&queues, 0, m->to, m->from, 100, 1);
+	for (uint32_t i = 0; i < n_rc; i++)
+		while (queue_quiet(&queues, i, 1) == 0)
+			queue_put(&queues, i, m->to, m->from, 100, 1);
+	/* Kernels with assertions end meanwhile, however many queues have failed. */
+	usleep(100000);
 	puts("all waits have ended");
 	fflush(stdout);
 	for (;;)
 		pause();
+}
+
+static pid_t find_daemon(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct ucred daemon = {0};
+	socklen_t bytes = sizeof(daemon);
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", getenv("SHMEMD_SOCKET"));
+	CHECK(sock >= 0 && !connect(sock, (const struct sockaddr *)&address, sizeof(address)));
+	CHECK(!getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &daemon, &bytes) && daemon.pid > 1);
+	close(sock);
+	return daemon.pid;
+}
+
+/* Then nobody carries out what kernels post. */
+static void the_daemon_ends(void)
+{
+	struct device_queues queues;
+	struct memory *m;
+
+	begin();
+	m = host.nvshmem_calloc(1, sizeof(*m));
+	queues = device_queues_read();
+	host.nvshmem_barrier_all();
+	if (!me)
+		CHECK(!kill(find_daemon(), SIGTERM));
+	while (!me && queue_quiet(&queues, 0, 1) == 0)
+		queue_put(&queues, 0, m->to, m->from, 100, 1);
+	for (;;)
+		pause();
+}
+
+/* DeepEP asks for that many. */
+static void has_many(void)
+{
+	struct device_queues queues;
+	struct memory *m;
+
+	begin();
+	reads_the_states();
+	m = host.nvshmem_calloc(1, sizeof(*m));
+	queues = device_queues_read();
+	host.nvshmem_barrier_all();
+	for (uint32_t i = 0; i < n_rc; i++)
+		(void)queue_fetch_add8(&queues, i, &m->words[2], 1, right);
+	host.nvshmem_barrier_all();
+	CHECK(m->words[2] == n_rc);
+	device_library_finalize();
+}
+
+/* The last write to the GPU of an allocation that makes the heap larger fails on one PE: that of the state, which has the first keys. */
+static void an_allocation_fails(void)
+{
+	struct device_queues queues;
+	uint8_t *more = NULL;
+
+	begin();
+	for (int i = 12; i == 12 || more; i--) {
+		if (me)
+			fake_cuda_fail_after("cuMemcpyHtoDAsync_v2", 2, i, 1);
+		more = host.nvshmem_malloc(BIG);
+	}
+	if (me)
+		fake_cuda_fail_after("", 0, 0, 0);
+	more = host.nvshmem_malloc(BIG);
+	CHECK(more);
+	queues = device_queues_read();
+	CHECK(((uint64_t)(uintptr_t)(more + BIG) - queues.state.heap_base) >> queues.ibgda.log2_cumem_granularity < NVS_IBGDA_CONST_KEYS);
+	memset(more, me + 1, 200);
+	host.nvshmem_barrier_all();
+	queue_put(&queues, 0, more + 300, more, 100, right);
+	CHECK(queue_quiet(&queues, 0, right) == 0);
+	host.nvshmem_barrier_all();
+	CHECK(more[300] == left + 1 && more[399] == left + 1);
+	device_library_finalize();
 }
 
 /* A PE with a wrong number, then with another one: no PE has a job. */
@@ -345,7 +452,8 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} ways[] = {{"all", does_all}, {"fails", a_queue_fails}, {"ends", a_pe_ends}, {"differ", differ}};
+	} ways[] = {{"all", does_all}, {"fails", a_queue_fails}, {"ends", a_pe_ends}, {"differ", differ}, {"daemon", the_daemon_ends}, {"many", has_many},
+		{"allocation", an_allocation_fails}};
 
 	CHECK(argc == 3);
 	host_load();

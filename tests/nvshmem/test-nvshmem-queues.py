@@ -39,7 +39,13 @@ def main():
     elif way == 'differ':
         expect(start(2, 4, way), way, ["nvshmem_init: NVSHMEM_IBGDA_NUM_RC_PER_PE is 'none'", 'NVSHMEM_IBGDA_NUM_RC_PER_PE is 2 here, and something else'])
     elif way == 'ends':
-        expect(start(2, 4, way), way, ['PE 0: no kernel reaches PE 1 any more: it has ended', LOST], 128 + signal.SIGKILL, ENDED)
+        expect(start(2, 4, way, NVSHMEM_IBGDA_NUM_RC_PER_PE='12'), way, ['PE 0: no kernel reaches PE 1 any more: it has ended', LOST], 128 + signal.SIGKILL, ENDED)
+    elif way == 'daemon':
+        expect(start(2, 4, way), way, ['PE 0: kernels have no queues any more: ', LOST], 1)
+    elif way == 'allocation':
+        expect(start(2, 4, way, SHMD_MAX_TEAMS='8', SHMD_GPU_HEAP_SIZE='2M', SHMD_GPU_HEAP_CHUNK='2M'), way, ['nvshmem_malloc: PE 1: write GPU memory'])
+    elif way == 'many':
+        expect(start(2, 8, way, NVSHMEM_IBGDA_NUM_RC_PER_PE='144'), way)
     else:
         minor, n_pes, n_rc = way.split(',')
         expect(start(int(n_pes), int(minor), 'all', NVSHMEM_IBGDA_NUM_RC_PER_PE=n_rc), way)

@@ -49,10 +49,28 @@ static int make(struct nvs_ibgda_local *local)
 	return r ? r : write_entry(local);
 }
 
-static int show_head(void)
+static void lead_to(struct nvs_ibgda_local *before, struct nvs_ibgda_local *local)
 {
-	nvs.ibgda->buffers_at = nvs.ibgda->locals ? nvs.ibgda->locals->at : 0;
-	return nvs_clients_show_queues();
+	if (before) {
+		before->next = local;
+		return;
+	}
+	nvs.ibgda->locals = local;
+	nvs.ibgda->buffers_at = local ? local->at : 0;
+}
+
+/* The entry before it leads past it first. If that fails, kernels may still find it, so it stays. */
+static int take_out(struct nvs_ibgda_local *before, struct nvs_ibgda_local *local)
+{
+	int r;
+
+	lead_to(before, local->next);
+	r = before ? write_entry(before) : nvs_clients_show_queues();
+	if (r < 0)
+		lead_to(before, local);
+	else
+		end(local);
+	return r;
 }
 
 int nvs_ibgda_buffer_add(void *memory, size_t bytes)
@@ -73,21 +91,10 @@ int nvs_ibgda_buffer_add(void *memory, size_t bytes)
 		end(local);
 		return r;
 	}
-	nvs.ibgda->locals = local;
-	return show_head();
-}
-
-/* The entry before it leads past it first. */
-static int take_out(struct nvs_ibgda_local *before, struct nvs_ibgda_local *local)
-{
-	int r;
-
-	if (before)
-		before->next = local->next;
-	else
-		nvs.ibgda->locals = local->next;
-	r = before ? write_entry(before) : show_head();
-	end(local);
+	lead_to(NULL, local);
+	r = nvs_clients_show_queues();
+	if (r < 0)
+		(void)take_out(NULL, local);
 	return r;
 }
 

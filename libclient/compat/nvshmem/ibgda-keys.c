@@ -105,13 +105,17 @@ int nvs_ibgda_follow(void)
 	const struct shmd_dev_heap *heap = &shmd_world_dev(nvs.world)->heap[SHMD_DEV_HEAP_GPU];
 	const uint64_t *ends = (const uint64_t *)(uintptr_t)heap->chunk_ends_addr;
 	struct nvs_ibgda *ibgda = nvs.ibgda;
-	bool has_grown = false;
 	int r = 0;
 
 	/* Chunks are the same on all PEs, so all of them take these steps together. */
 	while (!r && ibgda && ibgda->used_bytes < __atomic_load_n(&heap->used_bytes, __ATOMIC_ACQUIRE)) {
 		r = add_chunk(ibgda, (struct nvs_ibgda_range){ibgda->used_bytes, ends[ibgda->n_chunks]});
-		has_grown = true;
+		ibgda->has_new_keys |= !r;
 	}
-	return has_grown && !r ? nvs_agree(nvs_clients_show_queues()) : r;
+	/* If this fails, a later call does it. */
+	if (r < 0 || !ibgda || !ibgda->has_new_keys)
+		return r;
+	r = nvs_agree(nvs_clients_show_queues());
+	ibgda->has_new_keys = r < 0;
+	return r;
 }

@@ -12,13 +12,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <shmd/abi/cqe.h>
 
 #include "libclient/compat/nvshmem/ibgda.h"
+#include "proto/base/nsec.h"
 
 #define TURN_NSEC UINT64_C(50000000)
-#define TURNS_TO_END 10u /* kernels may say more by then */
+#define END_NSEC (10 * TURN_NSEC) /* since requests are lost; kernels may say more by then */
 
 static bool has_ended(int pe)
 {
@@ -93,16 +95,56 @@ static bool raise_number(struct nvs_ibgda *ibgda, uint32_t queue)
 	return true;
 }
 
-static void raise_numbers(struct nvs_ibgda *ibgda)
+static void end_job(const struct nvs_ibgda *ibgda, uint32_t queue)
 {
 	char why[160];
 
-	for (uint32_t i = 0; i < ibgda->n_queues; i++) {
-		if (!ibgda->failed[i] || !raise_number(ibgda, i) || ++ibgda->n_turns_lost < TURNS_TO_END)
-			continue;
-		snprintf(why, sizeof(why), "requests of kernels of PE %d to PE %d are lost, which NVSHMEM's device code does not notice", nvs.facts.mype,
-			 nvs_ibgda_peer_of(ibgda, i));
-		shmd_world_abort(nvs.world, 1, why);
+	snprintf(why, sizeof(why), "requests of kernels of PE %d to PE %d are lost, which NVSHMEM's device code does not notice", nvs.facts.mype,
+		 nvs_ibgda_peer_of(ibgda, queue));
+	shmd_world_abort(nvs.world, 1, why);
+}
+
+/* Turns are short while there are events. */
+static void raise_numbers(struct nvs_ibgda *ibgda)
+{
+	uint32_t lost = ibgda->n_queues;
+
+	for (uint32_t i = 0; i < ibgda->n_queues; i++)
+		if (ibgda->failed[i] && raise_number(ibgda, i) && lost == ibgda->n_queues)
+			lost = i;
+	if (lost == ibgda->n_queues)
+		return;
+	if (!ibgda->lost_nsec)
+		ibgda->lost_nsec = nsec_now();
+	if (nsec_now() - ibgda->lost_nsec >= END_NSEC)
+		end_job(ibgda, lost);
+}
+
+/* ---- without a NIC */
+
+/* Whether requests are under way, or the daemon's end has failed them: the last one of those that are posted together has a CQE. */
+static bool has_lost(const struct nvs_ibgda *ibgda, uint32_t queue)
+{
+	const struct shmd_cqe *cqe = (const struct shmd_cqe *)(uintptr_t)shmd_queues_dev_qp(ibgda->queues, queue)->cq_addr;
+	uint64_t posted = 0;
+
+	if (__atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE) >> 4 == SHMD_CQE_REQ_ERR)
+		return true;
+	/* Fails if kernels have ended already. */
+	if (device_read(nvs.device, &posted, nvs_ibgda_qp_at(ibgda, queue) + offsetof(struct nvs_ibgda_qp, mvars.ready_head), sizeof(posted)) < 0)
+		return false;
+	return (uint16_t)(__builtin_bswap16(__atomic_load_n(&cqe->wqe_counter, __ATOMIC_ACQUIRE)) + 1) != (uint16_t)posted;
+}
+
+/* What kernels post completes no more, and no CQE says so. A job whose kernels post nothing goes on. */
+static void watch_without_nic(const struct nvs_ibgda *ibgda, const char *why)
+{
+	fprintf(stderr, "shmemd: NVSHMEM queues: PE %d: kernels have no queues any more: %s\n", nvs.facts.mype, why);
+	while (!__atomic_load_n(&ibgda->ends, __ATOMIC_ACQUIRE)) {
+		for (uint32_t i = 0; i < ibgda->n_queues; i++)
+			if (has_lost(ibgda, i))
+				end_job(ibgda, i);
+		usleep(TURN_NSEC / NSEC_PER_USEC);
 	}
 }
 
@@ -116,10 +158,10 @@ static void *watch(void *context)
 
 		if (!r && event.kind == SHMD_EVENT_QP_ERROR)
 			note_event(ibgda, &event);
-		if (r < 0 && r != -EAGAIN) {
-			fprintf(stderr, "shmemd: NVSHMEM queues: PE %d: kernels have no queues any more: %s\n", nvs.facts.mype, shmd_error_text());
-			break;
-		}
+		if (!r && event.kind == SHMD_EVENT_NIC_LOST)
+			watch_without_nic(ibgda, event.text);
+		if (r < 0 && r != -EAGAIN)
+			watch_without_nic(ibgda, shmd_error_text());
 		end_queues_to_ended(ibgda);
 		raise_numbers(ibgda);
 	}

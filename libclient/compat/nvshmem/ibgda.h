@@ -29,6 +29,7 @@ struct nvs_ibgda {
 	struct shmd_mr *mrs[SHMD_DEV_HEAP_CHUNKS];
 	uint32_t n_chunks;
 	uint64_t used_bytes; /* end of the last of them */
+	bool has_new_keys; /* that device libraries may not know yet; the same on all PEs */
 	struct nvs_ibgda_key *lkeys, *rkeys;
 	uint64_t lkeys_at, rkeys_at; /* copies in GPU memory */
 
@@ -45,7 +46,7 @@ struct nvs_ibgda {
 	bool ends; /* atomic */
 	/* the watcher's */
 	bool *failed; /* by queue */
-	uint32_t n_turns_lost; /* since requests are lost */
+	uint64_t lost_nsec; /* when requests were lost first; 0: none are */
 };
 
 /* ---- for the other files of the library; all with the lock */
