@@ -328,7 +328,7 @@ static void loads_another(void)
 {
 	const char *other = getenv("OTHER_LIBRARY");
 
-	CHECK(!other || dlopen(other, RTLD_NOW | RTLD_LOCAL));
+	CHECK(!other || dlopen(other, RTLD_NOW | (getenv("OTHER_IS_GLOBAL") ? RTLD_GLOBAL : RTLD_LOCAL)));
 	begin();
 	device_library_finalize();
 }

@@ -45,7 +45,7 @@ def main():
             expect(start(2, 4, name), f'{name} of the PEs have kernels', words=['nvshmem_int_sum_reduce', 'this call is a kernel, which not all PEs could load'])
     elif way.startswith('another,'):
         other = way.split(',')[1]
-        done = start(1, 4, 'another', OTHER_LIBRARY=other)
+        done = start(1, 4, 'another', OTHER_LIBRARY=other, SHMD_DEBUG='1')
         expect(done, 'another library of the name', words=[f'has loaded {other}, too'])
         done = start(1, 4, 'another', SHMD_DEBUG='1')
         expect(done, 'which library', words=['NVSHMEM calls of this process go to ', 'libnvshmem_host.so.3'])
@@ -53,6 +53,10 @@ def main():
         expect(done, 'one library')
         if done.stderr:
             sys.exit(f'it warns without a cause: {done.stderr!r}')
+        # Without the launcher's help the other library comes first.
+        os.environ['SHMEMD_TEST_NVSHMEM_FOLDER'] = os.path.join(os.path.dirname(shmemctl), '../compat/nvshmem')
+        done = start(1, 4, 'another', OTHER_LIBRARY=other, OTHER_IS_GLOBAL='1')
+        expect(done, 'another library takes calls', words=[f'nvshmem_malloc() of this process goes to {other}', 'shmemctl run --nvshmem'])
     elif way in WAYS:
         expect(start(2, 4, way), way)
     else:

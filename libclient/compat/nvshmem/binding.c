@@ -2,8 +2,9 @@
 /*
  * Which library a program's calls reach.
  *
- * NVIDIA's library and this one have the same name. A program that loads both works with two heaps: a call to one gets addresses of the
- * other. Init therefore looks at the libraries of the process. The result is a warning; the program may know better.
+ * NVIDIA's library and this one have the same name. A program whose calls go to both works with two heaps: a call to one gets addresses of the
+ * other. Init therefore looks where calls go, and warns. PyTorch loads NVIDIA's by its path and makes no call to it, so a library that is
+ * only loaded is worth a line for those who ask.
  *
  * Any thread.
  */
@@ -60,6 +61,6 @@ void nvs_binding_check(bool is_verbose)
 	if (base_of(dlsym(RTLD_DEFAULT, "nvshmem_malloc"), &bound) != other.own_base && bound)
 		fprintf(stderr, "shmemd: nvshmem_malloc() of this process goes to %s, but init went to %s; start the program with shmemctl run --nvshmem\n",
 			bound, own);
-	else if (dl_iterate_phdr(look_at, &other))
-		fprintf(stderr, "shmemd: this process has loaded %s, too; what uses it does not see the memory of %s\n", other.path, own);
+	else if (is_verbose && dl_iterate_phdr(look_at, &other))
+		fprintf(stderr, "shmemd: this process has loaded %s, too; calls that look up its symbols by a handle go there\n", other.path);
 }
