@@ -8,7 +8,6 @@
  *
  * Any thread.
  */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
 #include <stdint.h>
