@@ -4,7 +4,9 @@
  *
  * all: with kernels, which run in the thread that launches them. none: a driver that has none of them. some: PE 0 alone has them.
  */
+#include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/lib/fake-cuda.h"
 #include "tests/lib/fake-kernels.h"
@@ -123,6 +125,38 @@ static void reduces(void)
 	chars[0] = (signed char)(me ? -me : 5);
 	CHECK(host.nvshmem_schar_min_reduce(NVS_TEAM_WORLD, chars + 1, chars, 1) == 0 && chars[1] == (n == 1 ? 5 : -(n - 1)));
 	CHECK(host.nvshmem_int_sum_reduce(99, ints, ints, 1) == 1);
+	host.nvshmem_barrier_all();
+}
+
+/*
+ * A thread of PE 0 waits in a reduction for the others, who come to it behind a put and a reduction of another team, by another thread of
+ * PE 0.
+ */
+static void *reduces_with_all(void *ints)
+{
+	CHECK(host.nvshmem_int_sum_reduce(NVS_TEAM_WORLD, (int *)ints + 2, ints, 1) == 0);
+	return NULL;
+}
+
+static void reduces_in_threads(void)
+{
+	int *ints = host.nvshmem_calloc(64, sizeof(*ints)), one = 1;
+	pthread_t thread;
+
+	ints[0] = me + 1;
+	host.nvshmem_barrier_all();
+	CHECK(me || !pthread_create(&thread, NULL, reduces_with_all, ints));
+	if (!me)
+		usleep(100000);
+	for (int pe = 1; !me && pe < n; pe++)
+		host.nvshmem_putmem(&ints[1], &one, sizeof(one), pe);
+	while (me && !*(volatile int *)&ints[1])
+		usleep(1000);
+	CHECK(host.nvshmem_int_sum_reduce(NVS_TEAM_SHARED, &ints[3], ints, 1) == 0 && ints[3] == all_of('+'));
+	if (me)
+		reduces_with_all(ints);
+	CHECK(me || !pthread_join(thread, NULL));
+	CHECK(ints[2] == all_of('+'));
 	host.nvshmem_barrier_all();
 }
 
@@ -324,9 +358,14 @@ static void launches(void)
 
 static void fails_on_all(void)
 {
-	int own[2] = {me, 0};
+	int own[2] = {me, 0}, *ints = host.nvshmem_calloc(4, sizeof(*ints));
 
 	CHECK(host.nvshmem_int_sum_reduce(NVS_TEAM_WORLD, &own[1], own, 1) == 1);
+	/* A member that has failed keeps nobody waiting. */
+	CHECK(host.nvshmem_int_sum_reduce(NVS_TEAM_WORLD, ints, me == n - 1 ? own : ints, 1) == (me == n - 1 ? 1 : 7));
+	CHECK(host.nvshmemx_int_sum_reduce_on_stream(NVS_TEAM_WORLD, &own[1], own, 1, stream) == 0);
+	/* That is no failure of what the host calls then. */
+	CHECK(host.nvshmem_int_sum_reduce(NVS_TEAM_WORLD, &ints[1], &ints[2], 1) == 0);
 	CHECK(host.nvshmemx_int_sum_reduce_on_stream(NVS_TEAM_WORLD, &own[1], own, 1, stream) == 0);
 	CHECK(host.nvshmemx_team_sync_on_stream(NVS_TEAM_WORLD, stream) == 0 && own[1] == 0);
 }
@@ -339,6 +378,7 @@ static void does_all(void)
 	counts_together();
 	gets_former_values();
 	reduces();
+	reduces_in_threads();
 	reduces_on_streams();
 	moves_on_streams();
 	is_captured();
