@@ -254,6 +254,32 @@ static void words_on_streams(void)
 	host.nvshmem_barrier_all();
 }
 
+static void *sets_later(void *word)
+{
+	usleep(50000);
+	__atomic_store_n((uint64_t *)word, UINT64_MAX, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* Signals are numbers without a sign: none of these has come when the word is 0. */
+static void waits_for_large_signals(void)
+{
+	static const struct {
+		int cmp;
+		uint64_t value;
+	} cases[] = {{5, UINT64_MAX}, {5, (UINT64_C(1) << 63) + 1}, {2, UINT64_MAX - 1}, {2, (UINT64_C(1) << 63) - 1}};
+	uint64_t *word = host.nvshmem_calloc(1, 8);
+	pthread_t thread;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		*word = 0;
+		CHECK(!pthread_create(&thread, NULL, sets_later, word));
+		host.nvshmemx_signal_wait_until_on_stream(word, cases[i].cmp, cases[i].value, stream);
+		CHECK(*word == UINT64_MAX && !pthread_join(thread, NULL));
+	}
+	host.nvshmem_barrier_all();
+}
+
 static void has_regions(void)
 {
 	uint32_t attrs[16] = {1};
@@ -383,6 +409,7 @@ static void does_all(void)
 	moves_on_streams();
 	is_captured();
 	words_on_streams();
+	waits_for_large_signals();
 	has_regions();
 	makes_teams_by_id();
 	launches();
