@@ -384,15 +384,23 @@ static void launches(void)
 
 static void fails_on_all(void)
 {
-	int own[2] = {me, 0}, *ints = host.nvshmem_calloc(4, sizeof(*ints));
+	int own[2] = {me, 0}, one = 1, *ints = host.nvshmem_calloc(4, sizeof(*ints));
 
 	CHECK(host.nvshmem_int_sum_reduce(NVS_TEAM_WORLD, &own[1], own, 1) == 1);
 	/* A member that has failed keeps nobody waiting. */
 	CHECK(host.nvshmem_int_sum_reduce(NVS_TEAM_WORLD, ints, me == n - 1 ? own : ints, 1) == (me == n - 1 ? 1 : 7));
-	CHECK(host.nvshmemx_int_sum_reduce_on_stream(NVS_TEAM_WORLD, &own[1], own, 1, stream) == 0);
+	CHECK(host.nvshmemx_int_sum_reduce_on_stream(NVS_TEAM_WORLD, &own[1], own, 1, stream) == 1);
+	CHECK(host.nvshmemx_broadcastmem_on_stream(NVS_TEAM_WORLD, own, ints, 4, 0, stream) == 1);
+	CHECK(host.nvshmemx_alltoallmem_on_stream(NVS_TEAM_WORLD, ints, own, 4, stream) == 1);
+	CHECK(host.nvshmemx_char_fcollect_on_stream(NVS_TEAM_WORLD, (char *)own, (char *)ints, 4, stream) == 1);
+	/* No put without its signal. */
+	host.nvshmemx_putmem_signal_on_stream(ints, &one, 4, (uint64_t *)own, 1, SIGNAL_ADD, me, stream);
+	CHECK(ints[0] == 0);
+	/* There is no such root. */
+	CHECK(host.nvshmemx_broadcastmem_on_stream(NVS_TEAM_WORLD, ints, ints, 4, n, stream) == 0);
 	/* That is no failure of what the host calls then. */
 	CHECK(host.nvshmem_int_sum_reduce(NVS_TEAM_WORLD, &ints[1], &ints[2], 1) == 0);
-	CHECK(host.nvshmemx_int_sum_reduce_on_stream(NVS_TEAM_WORLD, &own[1], own, 1, stream) == 0);
+	CHECK(host.nvshmemx_broadcastmem_on_stream(NVS_TEAM_WORLD, ints, ints, 4, n, stream) == 0);
 	CHECK(host.nvshmemx_team_sync_on_stream(NVS_TEAM_WORLD, stream) == 0 && own[1] == 0);
 }
 

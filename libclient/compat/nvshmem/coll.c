@@ -18,6 +18,26 @@ static bool is_by_kernel(size_t bytes, struct nvs_where where)
 	return where.is_on_stream && nvs.has_kernels && bytes <= KERNEL_BYTES;
 }
 
+/* What a kernel would refuse is said at once: the others wait in theirs for a member whose kernel has gone. */
+static int check_elements(const void *memory, size_t n, size_t bytes)
+{
+	uint64_t all;
+
+	if (!n)
+		return 0;
+	if (mul_overflows(n, bytes, &all))
+		return shmd_error_set(-EINVAL, "%zu elements are more than any memory", n);
+	return nvs_at(memory, nvs.facts.mype) && nvs_at((const char *)memory + (all - 1), nvs.facts.mype) ? 0 : -EINVAL;
+}
+
+/* Blocks of each side. */
+static int check_sides(const void *dest, size_t n_dest, const void *source, size_t n_source, size_t bytes)
+{
+	int r = bytes ? check_elements(dest, n_dest, bytes) : 0;
+
+	return r || !bytes ? r : check_elements(source, n_source, bytes);
+}
+
 /* One block for a member. */
 static int copy_to(const struct nvs_host_team *team, int member, char *dest, const char *source, size_t bytes, cuda_stream stream)
 {
@@ -72,8 +92,10 @@ int nvs_broadcast(const char *name, int32_t team, void *dest, const void *source
 	struct nvs_host_team *mine = team_of(team);
 	int r;
 
-	if (mine && is_by_kernel(bytes, where))
-		return nvs_result(name, shmd_broadcast_on_stream(mine->team, dest, source, bytes, root, where.stream));
+	if (mine && is_by_kernel(bytes, where)) {
+		r = check_sides(dest, 1, source, 1, bytes);
+		return nvs_result(name, r ? r : shmd_broadcast_on_stream(mine->team, dest, source, bytes, root, where.stream));
+	}
 	r = mine ? begin(&where) : -EINVAL;
 	if (r < 0)
 		return nvs_fail(name, r);
@@ -87,8 +109,10 @@ int nvs_alltoall(const char *name, int32_t team, void *dest, const void *source,
 	struct nvs_host_team *mine = team_of(team);
 	int r;
 
-	if (mine && is_by_kernel(bytes, where))
-		return nvs_result(name, shmd_alltoall_on_stream(mine->team, dest, source, bytes, where.stream));
+	if (mine && is_by_kernel(bytes, where)) {
+		r = check_sides(dest, (size_t)shmd_team_n_pes(mine->team), source, (size_t)shmd_team_n_pes(mine->team), bytes);
+		return nvs_result(name, r ? r : shmd_alltoall_on_stream(mine->team, dest, source, bytes, where.stream));
+	}
 	r = mine ? begin(&where) : -EINVAL;
 	if (r < 0)
 		return nvs_fail(name, r);
@@ -101,8 +125,10 @@ int nvs_fcollect(const char *name, int32_t team, void *dest, const void *source,
 	struct nvs_host_team *mine = team_of(team);
 	int r;
 
-	if (mine && is_by_kernel(bytes, where))
-		return nvs_result(name, shmd_fcollect_on_stream(mine->team, dest, source, bytes, where.stream));
+	if (mine && is_by_kernel(bytes, where)) {
+		r = check_sides(dest, (size_t)shmd_team_n_pes(mine->team), source, 1, bytes);
+		return nvs_result(name, r ? r : shmd_fcollect_on_stream(mine->team, dest, source, bytes, where.stream));
+	}
 	r = mine ? begin(&where) : -EINVAL;
 	if (r < 0)
 		return nvs_fail(name, r);
@@ -110,15 +136,25 @@ int nvs_fcollect(const char *name, int32_t team, void *dest, const void *source,
 	return nvs_result(name, finish(mine, r, where));
 }
 
-static int reduce(struct shmd_team *team, const struct nvs_math *math, cuda_stream stream)
+static int check_math(const struct nvs_host_team *team, const struct nvs_math *math)
+{
+	size_t bytes = shmd_dev_type_bytes(math->type), blocks = math->is_scatter ? (size_t)shmd_team_n_pes(team->team) : 1;
+	int r = check_elements(math->dest, math->n, bytes);
+
+	return r ? r : check_elements(math->source, math->n, bytes * blocks);
+}
+
+static int reduce(const struct nvs_host_team *team, const struct nvs_math *math, cuda_stream stream)
 {
 	int r = nvs_need_kernels();
 
+	if (!r)
+		r = check_math(team, math);
 	if (r < 0)
 		return r;
 	if (math->is_scatter)
-		return shmd_reduce_scatter_on_stream(team, math->dest, math->source, math->n, math->type, math->op, stream);
-	return shmd_reduce_on_stream(team, math->dest, math->source, math->n, math->type, math->op, stream);
+		return shmd_reduce_scatter_on_stream(team->team, math->dest, math->source, math->n, math->type, math->op, stream);
+	return shmd_reduce_on_stream(team->team, math->dest, math->source, math->n, math->type, math->op, stream);
 }
 
 /* ---- reductions of the host */
@@ -134,25 +170,6 @@ static int make_stream(struct nvs_host_team *team)
 	if (r || team->stream)
 		return r;
 	return device_leave(nvs.device, nvs.device->cuda->stream_create(&team->stream, CUDA_STREAM_NON_BLOCKING), "make a stream");
-}
-
-static int check_elements(const void *memory, size_t n, size_t bytes)
-{
-	uint64_t all;
-
-	if (!n)
-		return 0;
-	if (mul_overflows(n, bytes, &all))
-		return shmd_error_set(-EINVAL, "%zu elements are more than any memory", n);
-	return nvs_at(memory, nvs.facts.mype) && nvs_at((const char *)memory + (all - 1), nvs.facts.mype) ? 0 : -EINVAL;
-}
-
-static int check_math(const struct nvs_host_team *team, const struct nvs_math *math)
-{
-	size_t bytes = shmd_dev_type_bytes(math->type), blocks = math->is_scatter ? (size_t)shmd_team_n_pes(team->team) : 1;
-	int r = check_elements(math->dest, math->n, bytes);
-
-	return r ? r : check_elements(math->source, math->n, bytes * blocks);
 }
 
 static int wait_for_kernel(const struct nvs_host_team *team)
@@ -176,7 +193,7 @@ static int reduce_now(struct nvs_host_team *team, const struct nvs_math *math)
 	if (r < 0)
 		return r;
 	(void)nvs_result("a call on a stream", shmd_stream_status(nvs.world));
-	r = reduce(team->team, math, team->stream);
+	r = reduce(team, math, team->stream);
 	return r ? r : wait_for_kernel(team);
 }
 
@@ -186,5 +203,5 @@ int nvs_reduce(const char *name, int32_t team, struct nvs_math math, struct nvs_
 
 	if (!mine)
 		return nvs_fail(name, -EINVAL);
-	return nvs_result(name, where.is_on_stream ? reduce(mine->team, &math, where.stream) : reduce_now(mine, &math));
+	return nvs_result(name, where.is_on_stream ? reduce(mine, &math, where.stream) : reduce_now(mine, &math));
 }

@@ -86,7 +86,7 @@ static int signal_on(struct nvs_signal signal, int pe, cuda_stream stream)
 void nvs_put_signal_on(const char *name, void *dest, const void *source, size_t bytes, struct nvs_signal signal, int pe, cuda_stream stream)
 {
 	void *at = nvs_ready() ? NULL : nvs_at(dest, pe);
-	int r = at ? check_signal(&signal) : -EINVAL;
+	int r = at && nvs_at(signal.word, pe) ? check_signal(&signal) : -EINVAL;
 
 	if (!r)
 		r = nvs_copy_on(stream, at, source, bytes);
