@@ -350,7 +350,7 @@ static int check_stream(const struct stream *stream)
 	return stream && stream->context == current() ? OK : INVALID_CONTEXT;
 }
 
-/* Who comes behind a kernel in a stream waits for it, and gives the lock away meanwhile. */
+/* All that is behind a kernel in a stream waits for it. Gives the lock away meanwhile. */
 static void wait_for_kernel(const struct stream *stream)
 {
 	while (stream->is_running)

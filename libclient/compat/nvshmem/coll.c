@@ -18,7 +18,7 @@ static bool is_by_kernel(size_t bytes, struct nvs_where where)
 	return where.is_on_stream && nvs.has_kernels && bytes <= KERNEL_BYTES;
 }
 
-/* What a kernel would refuse is said at once: the others wait in theirs for a member whose kernel has gone. */
+/* A wrong address is refused at once, since the others wait in their kernels for a member whose kernel has gone. */
 static int check_elements(const void *memory, size_t n, size_t bytes)
 {
 	uint64_t all;
