@@ -81,6 +81,8 @@ static void gets_former_values(void)
 	CHECK(host.nvshmemx_half_atomic_fetch_add((uint16_t *)&words[4], 0x4000, right) == 0);
 	CHECK(host.nvshmemx_half_atomic_fetch_add((uint16_t *)&words[4], 0x4000, right) == 0x4000);
 	CHECK(host.nvshmem_int_atomic_fetch_add((int *)&words[3], 1, n) == 0);
+	/* Not between two halves. */
+	CHECK(host.nvshmemx_half_atomic_fetch_add((uint16_t *)((uintptr_t)&words[4] + 1), 0x4000, right) == 0);
 	host.nvshmem_barrier_all();
 	CHECK(words[0] == 9 && *(float *)&words[2] == 2.75f && *(int *)&words[3] == ~0xf0 + 1 && words[4] == 0x4400);
 	host.nvshmem_barrier_all();
