@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Modules and kernels of the libcuda of tests: a kernel is a function of the test program, by its name, which the thread that launches runs
- * at once. So it holds no lock, and a kernel that waits for another process keeps its launcher.
+ * at once. So it holds no lock, and a kernel that waits for another process keeps its launcher, and whoever waits for its stream.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -121,7 +121,7 @@ static int begin(const struct kernel *kernel, void *stream, unsigned int threads
 
 	if (result)
 		return result;
-	if (fake_cuda_stream_flush(stream) || !kernel->run || !threads || threads > 1024)
+	if (!kernel->run || !threads || threads > 1024 || fake_cuda_stream_begin(stream))
 		return INVALID_VALUE;
 	fake_cuda_counted.launches++;
 	return OK;
@@ -133,13 +133,15 @@ EXPORT int cuLaunchKernel(void *function, unsigned int grid_x, unsigned int grid
 int cuLaunchKernel(void *function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
 		   unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, void *stream, void **parameters, void **extra)
 {
-	int result = begin(function, stream, block_x * block_y * block_z);
+	int result;
 
-	if (result)
-		return result;
 	if (grid_x * grid_y * grid_z != 1 || shared_bytes || extra)
 		return INVALID_VALUE;
+	result = begin(function, stream, block_x * block_y * block_z);
+	if (result)
+		return result;
 	((struct kernel *)function)->run(parameters);
+	fake_cuda_stream_end(stream);
 	return OK;
 }
 
@@ -168,17 +170,19 @@ unsigned int fake_cuda_cooperative_blocks(void)
 EXPORT int cuLaunchKernelEx(const struct launch *launch, void *function, void **parameters, void **extra);
 int cuLaunchKernelEx(const struct launch *launch, void *function, void **parameters, void **extra)
 {
-	int result = begin(function, launch->stream, launch->block[0] * launch->block[1] * launch->block[2]);
+	int result;
 
-	if (result)
-		return result;
 	if (extra || !launch->grid[0] || !launch->grid[1] || !launch->grid[2])
 		return INVALID_VALUE;
+	result = begin(function, launch->stream, launch->block[0] * launch->block[1] * launch->block[2]);
+	if (result)
+		return result;
 	cooperative_blocks = 0;
 	for (unsigned int i = 0; i < launch->n_attributes; i++)
 		if (launch->attributes[i].id == COOPERATIVE && launch->attributes[i].value[0])
 			cooperative_blocks = launch->grid[0] * launch->grid[1] * launch->grid[2];
 	((struct kernel *)function)->run(parameters);
+	fake_cuda_stream_end(launch->stream);
 	return OK;
 }
 

@@ -45,8 +45,13 @@ static inline int fake_cuda_holds(const char *addr, size_t size, const char *at,
 	return addr && at >= addr && bytes <= size && (size_t)(at - addr) <= size - bytes;
 }
 
-/* Carries out what a stream has put off; not OK: not a stream of the current context. With the lock. */
-int fake_cuda_stream_flush(void *stream);
+/*
+ * A kernel begins, behind the one that runs in the stream; what the stream has put off is carried out. Not OK: not a stream of the current
+ * context. With the lock, which it may give away for a while.
+ */
+int fake_cuda_stream_begin(void *stream);
+/* The kernel has ended. Without the lock. */
+void fake_cuda_stream_end(void *stream);
 /* Whether a thread captures, and this one must neither allocate nor wait. */
 int fake_cuda_forbids(void);
 

@@ -37,6 +37,7 @@ struct stream {
 	struct context *context;
 	struct work *work; /* MAX_WORK; NULL while nothing was put off */
 	int n_work, n_polls;
+	int is_running; /* a kernel, in the thread that launched it */
 };
 
 #define MAX_RANGES 64
@@ -54,6 +55,7 @@ static int lacks_values;
 static int hangs, n_hanging;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t has_run = PTHREAD_COND_INITIALIZER;
 
 int fake_cuda_lock(void)
 {
@@ -348,12 +350,30 @@ static int check_stream(const struct stream *stream)
 	return stream && stream->context == current() ? OK : INVALID_CONTEXT;
 }
 
-int fake_cuda_stream_flush(void *stream)
+/* All that is behind a kernel in a stream waits for it. Gives the lock away meanwhile. */
+static void wait_for_kernel(const struct stream *stream)
 {
-	if (check_stream(stream))
+	while (stream->is_running)
+		pthread_cond_wait(&has_run, &lock);
+}
+
+int fake_cuda_stream_begin(void *stream)
+{
+	struct stream *s = stream;
+
+	if (check_stream(s))
 		return INVALID_CONTEXT;
-	stream_flush(stream);
+	wait_for_kernel(s);
+	stream_flush(s);
+	s->is_running = 1;
 	return OK;
+}
+
+void fake_cuda_stream_end(void *stream)
+{
+	LOCKED;
+	((struct stream *)stream)->is_running = 0;
+	pthread_cond_broadcast(&has_run);
 }
 
 EXPORT int cuStreamSynchronize(void *stream);
@@ -362,8 +382,11 @@ int cuStreamSynchronize(void *stream)
 	ENTER(1);
 	if (fake_cuda_forbids())
 		return UNDER_CAPTURE;
+	if (check_stream(stream))
+		return INVALID_CONTEXT;
+	wait_for_kernel(stream);
 	stream_flush(stream);
-	return check_stream(stream);
+	return OK;
 }
 
 EXPORT int cuStreamQuery(void *stream);

@@ -4,7 +4,9 @@
  *
  * all: with kernels, which run in the thread that launches them. none: a driver that has none of them. some: PE 0 alone has them.
  */
+#include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/lib/fake-cuda.h"
 #include "tests/lib/fake-kernels.h"
@@ -79,6 +81,8 @@ static void gets_former_values(void)
 	CHECK(host.nvshmemx_half_atomic_fetch_add((uint16_t *)&words[4], 0x4000, right) == 0);
 	CHECK(host.nvshmemx_half_atomic_fetch_add((uint16_t *)&words[4], 0x4000, right) == 0x4000);
 	CHECK(host.nvshmem_int_atomic_fetch_add((int *)&words[3], 1, n) == 0);
+	/* Not between two halves. */
+	CHECK(host.nvshmemx_half_atomic_fetch_add((uint16_t *)((uintptr_t)&words[4] + 1), 0x4000, right) == 0);
 	host.nvshmem_barrier_all();
 	CHECK(words[0] == 9 && *(float *)&words[2] == 2.75f && *(int *)&words[3] == ~0xf0 + 1 && words[4] == 0x4400);
 	host.nvshmem_barrier_all();
@@ -123,6 +127,38 @@ static void reduces(void)
 	chars[0] = (signed char)(me ? -me : 5);
 	CHECK(host.nvshmem_schar_min_reduce(NVS_TEAM_WORLD, chars + 1, chars, 1) == 0 && chars[1] == (n == 1 ? 5 : -(n - 1)));
 	CHECK(host.nvshmem_int_sum_reduce(99, ints, ints, 1) == 1);
+	host.nvshmem_barrier_all();
+}
+
+/*
+ * A thread of PE 0 waits in a reduction for the others, who come to it behind a put and a reduction of another team, by another thread of
+ * PE 0.
+ */
+static void *reduces_with_all(void *ints)
+{
+	CHECK(host.nvshmem_int_sum_reduce(NVS_TEAM_WORLD, (int *)ints + 2, ints, 1) == 0);
+	return NULL;
+}
+
+static void reduces_in_threads(void)
+{
+	int *ints = host.nvshmem_calloc(64, sizeof(*ints)), one = 1;
+	pthread_t thread;
+
+	ints[0] = me + 1;
+	host.nvshmem_barrier_all();
+	CHECK(me || !pthread_create(&thread, NULL, reduces_with_all, ints));
+	if (!me)
+		usleep(100000);
+	for (int pe = 1; !me && pe < n; pe++)
+		host.nvshmem_putmem(&ints[1], &one, sizeof(one), pe);
+	while (me && !*(volatile int *)&ints[1])
+		usleep(1000);
+	CHECK(host.nvshmem_int_sum_reduce(NVS_TEAM_SHARED, &ints[3], ints, 1) == 0 && ints[3] == all_of('+'));
+	if (me)
+		reduces_with_all(ints);
+	CHECK(me || !pthread_join(thread, NULL));
+	CHECK(ints[2] == all_of('+'));
 	host.nvshmem_barrier_all();
 }
 
@@ -217,6 +253,32 @@ static void words_on_streams(void)
 	host.nvshmemx_flush();
 	host.nvshmemx_signal_counted_reset(&words[2]);
 	CHECK(words[2] == 0);
+	host.nvshmem_barrier_all();
+}
+
+static void *sets_later(void *word)
+{
+	usleep(50000);
+	__atomic_store_n((uint64_t *)word, UINT64_MAX, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* Signals are numbers without a sign: none of these has come when the word is 0. */
+static void waits_for_large_signals(void)
+{
+	static const struct {
+		int cmp;
+		uint64_t value;
+	} cases[] = {{5, UINT64_MAX}, {5, (UINT64_C(1) << 63) + 1}, {2, UINT64_MAX - 1}, {2, (UINT64_C(1) << 63) - 1}};
+	uint64_t *word = host.nvshmem_calloc(1, 8);
+	pthread_t thread;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		*word = 0;
+		CHECK(!pthread_create(&thread, NULL, sets_later, word));
+		host.nvshmemx_signal_wait_until_on_stream(word, cases[i].cmp, cases[i].value, stream);
+		CHECK(*word == UINT64_MAX && !pthread_join(thread, NULL));
+	}
 	host.nvshmem_barrier_all();
 }
 
@@ -324,10 +386,23 @@ static void launches(void)
 
 static void fails_on_all(void)
 {
-	int own[2] = {me, 0};
+	int own[2] = {me, 0}, one = 1, *ints = host.nvshmem_calloc(4, sizeof(*ints));
 
 	CHECK(host.nvshmem_int_sum_reduce(NVS_TEAM_WORLD, &own[1], own, 1) == 1);
-	CHECK(host.nvshmemx_int_sum_reduce_on_stream(NVS_TEAM_WORLD, &own[1], own, 1, stream) == 0);
+	/* A member that has failed keeps nobody waiting. */
+	CHECK(host.nvshmem_int_sum_reduce(NVS_TEAM_WORLD, ints, me == n - 1 ? own : ints, 1) == (me == n - 1 ? 1 : 7));
+	CHECK(host.nvshmemx_int_sum_reduce_on_stream(NVS_TEAM_WORLD, &own[1], own, 1, stream) == 1);
+	CHECK(host.nvshmemx_broadcastmem_on_stream(NVS_TEAM_WORLD, own, ints, 4, 0, stream) == 1);
+	CHECK(host.nvshmemx_alltoallmem_on_stream(NVS_TEAM_WORLD, ints, own, 4, stream) == 1);
+	CHECK(host.nvshmemx_char_fcollect_on_stream(NVS_TEAM_WORLD, (char *)own, (char *)ints, 4, stream) == 1);
+	/* No put without its signal. */
+	host.nvshmemx_putmem_signal_on_stream(ints, &one, 4, (uint64_t *)own, 1, SIGNAL_ADD, me, stream);
+	CHECK(ints[0] == 0);
+	/* There is no such root. */
+	CHECK(host.nvshmemx_broadcastmem_on_stream(NVS_TEAM_WORLD, ints, ints, 4, n, stream) == 0);
+	/* That is no failure of what the host calls then. */
+	CHECK(host.nvshmem_int_sum_reduce(NVS_TEAM_WORLD, &ints[1], &ints[2], 1) == 0);
+	CHECK(host.nvshmemx_broadcastmem_on_stream(NVS_TEAM_WORLD, ints, ints, 4, n, stream) == 0);
 	CHECK(host.nvshmemx_team_sync_on_stream(NVS_TEAM_WORLD, stream) == 0 && own[1] == 0);
 }
 
@@ -339,10 +414,12 @@ static void does_all(void)
 	counts_together();
 	gets_former_values();
 	reduces();
+	reduces_in_threads();
 	reduces_on_streams();
 	moves_on_streams();
 	is_captured();
 	words_on_streams();
+	waits_for_large_signals();
 	has_regions();
 	makes_teams_by_id();
 	launches();

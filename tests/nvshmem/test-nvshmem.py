@@ -39,7 +39,7 @@ def main():
         expect(start(1, 9, 'all', SHMD_NVSHMEM_NEWER='on'), 'a minor that is newer, and allowed', status=1, words=['host.nvshmemx_cumodule_init(kernels) == 3'])
     elif way == 'ops':
         for n_pes in (1, 2, 3):
-            expect(start(n_pes, 8, 'all'), f'{n_pes} PEs', words=['a call on a stream: PE 0: reduction on a stream: memory outside the GPU heap'])
+            expect(start(n_pes, 8, 'all'), f'{n_pes} PEs', words=['a call on a stream: PE 0: broadcast on a stream: memory outside the GPU heap'])
     elif way == 'none':
         for name in ('none', 'some'):
             expect(start(2, 4, name), f'{name} of the PEs have kernels', words=['nvshmem_int_sum_reduce', 'this call is a kernel, which not all PEs could load'])

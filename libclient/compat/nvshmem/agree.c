@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Agreements of PEs: whether one of them has failed. The words lie in the host's heap: those that this PE gives, the result, and behind them
- * places of this PE and of all.
+ * Agreements of PEs: whether one of them has failed. The words lie in the host's heap: those that this PE gives, the result, the same for each
+ * team, since teams agree at the same time in other threads, and behind them places of this PE and of all.
  */
 #include <errno.h>
 
 #include "libclient/compat/nvshmem/nvs.h"
 
+#define WORDS (2 * NVS_AGREEMENT_WORDS + 2 * NVS_POOL_TEAMS)
+
 int nvs_agreement_make(void)
 {
 	size_t places = ((size_t)shmd_n_pes(nvs.world) + 1) * NVS_PLACE_BYTES;
 
-	return shmd_calloc(nvs.world, 1, 2 * NVS_AGREEMENT_WORDS * 8 + places, 0, (void **)&nvs.agreement);
+	return shmd_calloc(nvs.world, 1, WORDS * 8 + places, 0, (void **)&nvs.agreement);
 }
 
 uint64_t *nvs_agreement_places(void)
 {
-	return nvs.agreement + 2 * NVS_AGREEMENT_WORDS;
+	return nvs.agreement + WORDS;
 }
 
 int nvs_agree_on(uint64_t value, uint64_t *ret_sum)
@@ -30,9 +32,8 @@ int nvs_agree_on(uint64_t value, uint64_t *ret_sum)
 	return r;
 }
 
-int nvs_agree_in(struct shmd_team *team, int error)
+static int agree(struct shmd_team *team, int error, uint64_t *mine, uint64_t *all)
 {
-	uint64_t *mine = nvs.agreement, *all = nvs.agreement + NVS_AGREEMENT_WORDS;
 	int r;
 
 	*mine = error < 0;
@@ -40,6 +41,18 @@ int nvs_agree_in(struct shmd_team *team, int error)
 	if (error < 0 || r < 0)
 		return error < 0 ? error : r;
 	return *all ? shmd_error_set(-EREMOTEIO, "other PEs have failed (%llu); their errors say why", (unsigned long long)*all) : 0;
+}
+
+int nvs_agree_in(struct shmd_team *team, int error)
+{
+	return agree(team, error, nvs.agreement, nvs.agreement + NVS_AGREEMENT_WORDS);
+}
+
+int nvs_agree_as(const struct nvs_host_team *team, int error)
+{
+	uint64_t *mine = nvs.agreement + 2 * NVS_AGREEMENT_WORDS + 2 * (team - nvs.teams);
+
+	return agree(team->team, error, mine, mine + 1);
 }
 
 int nvs_agree(int error)

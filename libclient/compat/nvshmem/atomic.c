@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Atomics of the host: those of the runtime, whose kernel is exact against the atomics of kernels of the program. */
+#include <errno.h>
 #include <string.h>
 
 #include <shmd/dev/coll.h>
@@ -30,7 +31,7 @@ static int add_half(void *dest, nvs_half value, int pe, nvs_half *ret_old)
 	void *word = (char *)dest - (uintptr_t)dest % 4;
 	struct shmd_atomic fetch = {.op = SHMD_ATOMIC_FETCH, .bytes = 4}, swap = {.op = SHMD_ATOMIC_COMPARE_SWAP, .bytes = 4};
 	uint64_t old = 0;
-	int r = atomic(word, &fetch, pe, &old);
+	int r = (uintptr_t)dest % 2 ? shmd_error_set(-EINVAL, "a half lies at an even address, not at %p", dest) : atomic(word, &fetch, pe, &old);
 
 	while (!r) {
 		*ret_old = (nvs_half)(old >> shift);
@@ -48,6 +49,5 @@ nvs_half nvs_atomic_half(const char *name, void *dest, nvs_half value, int pe)
 {
 	nvs_half old = 0;
 
-	(void)nvs_result(name, add_half(dest, value, pe, &old));
-	return old;
+	return nvs_result(name, add_half(dest, value, pe, &old)) ? 0 : old;
 }

@@ -5,7 +5,10 @@
  */
 #include <errno.h>
 
+#include <shmd/dev/coll.h>
+
 #include "libclient/compat/nvshmem/rma.h"
+#include "proto/base/overflow.h"
 
 /* A kernel of one block moves more than this more slowly than copies and a sync do. */
 #define KERNEL_BYTES 65536u
@@ -13,6 +16,26 @@
 static bool is_by_kernel(size_t bytes, struct nvs_where where)
 {
 	return where.is_on_stream && nvs.has_kernels && bytes <= KERNEL_BYTES;
+}
+
+/* A wrong address is refused at once, since the others wait in their kernels for a member whose kernel has gone. */
+static int check_elements(const void *memory, size_t n, size_t bytes)
+{
+	uint64_t all;
+
+	if (!n)
+		return 0;
+	if (mul_overflows(n, bytes, &all))
+		return shmd_error_set(-EINVAL, "%zu elements are more than any memory", n);
+	return nvs_at(memory, nvs.facts.mype) && nvs_at((const char *)memory + (all - 1), nvs.facts.mype) ? 0 : -EINVAL;
+}
+
+/* Blocks of each side. */
+static int check_sides(const void *dest, size_t n_dest, const void *source, size_t n_source, size_t bytes)
+{
+	int r = bytes ? check_elements(dest, n_dest, bytes) : 0;
+
+	return r || !bytes ? r : check_elements(source, n_source, bytes);
 }
 
 /* One block for a member. */
@@ -56,7 +79,7 @@ static int finish(struct nvs_host_team *team, int r, struct nvs_where where)
 		return r ? r : r2;
 	}
 	r2 = device_leave(nvs.device, nvs.device->cuda->stream_sync(where.stream), "wait for copies");
-	return nvs_agree_in(team->team, r ? r : r2);
+	return nvs_agree_as(team, r ? r : r2);
 }
 
 static struct nvs_host_team *team_of(int32_t team)
@@ -69,8 +92,10 @@ int nvs_broadcast(const char *name, int32_t team, void *dest, const void *source
 	struct nvs_host_team *mine = team_of(team);
 	int r;
 
-	if (mine && is_by_kernel(bytes, where))
-		return nvs_result(name, shmd_broadcast_on_stream(mine->team, dest, source, bytes, root, where.stream));
+	if (mine && is_by_kernel(bytes, where)) {
+		r = check_sides(dest, 1, source, 1, bytes);
+		return nvs_result(name, r ? r : shmd_broadcast_on_stream(mine->team, dest, source, bytes, root, where.stream));
+	}
 	r = mine ? begin(&where) : -EINVAL;
 	if (r < 0)
 		return nvs_fail(name, r);
@@ -84,8 +109,10 @@ int nvs_alltoall(const char *name, int32_t team, void *dest, const void *source,
 	struct nvs_host_team *mine = team_of(team);
 	int r;
 
-	if (mine && is_by_kernel(bytes, where))
-		return nvs_result(name, shmd_alltoall_on_stream(mine->team, dest, source, bytes, where.stream));
+	if (mine && is_by_kernel(bytes, where)) {
+		r = check_sides(dest, (size_t)shmd_team_n_pes(mine->team), source, (size_t)shmd_team_n_pes(mine->team), bytes);
+		return nvs_result(name, r ? r : shmd_alltoall_on_stream(mine->team, dest, source, bytes, where.stream));
+	}
 	r = mine ? begin(&where) : -EINVAL;
 	if (r < 0)
 		return nvs_fail(name, r);
@@ -98,8 +125,10 @@ int nvs_fcollect(const char *name, int32_t team, void *dest, const void *source,
 	struct nvs_host_team *mine = team_of(team);
 	int r;
 
-	if (mine && is_by_kernel(bytes, where))
-		return nvs_result(name, shmd_fcollect_on_stream(mine->team, dest, source, bytes, where.stream));
+	if (mine && is_by_kernel(bytes, where)) {
+		r = check_sides(dest, (size_t)shmd_team_n_pes(mine->team), source, 1, bytes);
+		return nvs_result(name, r ? r : shmd_fcollect_on_stream(mine->team, dest, source, bytes, where.stream));
+	}
 	r = mine ? begin(&where) : -EINVAL;
 	if (r < 0)
 		return nvs_fail(name, r);
@@ -107,30 +136,72 @@ int nvs_fcollect(const char *name, int32_t team, void *dest, const void *source,
 	return nvs_result(name, finish(mine, r, where));
 }
 
-static int reduce(struct shmd_team *team, const struct nvs_math *math, cuda_stream stream)
+static int check_math(const struct nvs_host_team *team, const struct nvs_math *math)
+{
+	size_t bytes = shmd_dev_type_bytes(math->type), blocks = math->is_scatter ? (size_t)shmd_team_n_pes(team->team) : 1;
+	int r = check_elements(math->dest, math->n, bytes);
+
+	return r ? r : check_elements(math->source, math->n, bytes * blocks);
+}
+
+static int reduce(const struct nvs_host_team *team, const struct nvs_math *math, cuda_stream stream)
+{
+	int r = nvs_need_kernels();
+
+	if (!r)
+		r = check_math(team, math);
+	if (r < 0)
+		return r;
+	if (math->is_scatter)
+		return shmd_reduce_scatter_on_stream(team->team, math->dest, math->source, math->n, math->type, math->op, stream);
+	return shmd_reduce_on_stream(team->team, math->dest, math->source, math->n, math->type, math->op, stream);
+}
+
+/* ---- reductions of the host */
+
+/*
+ * Each team has a stream for them. Behind copies and atomics of other threads, or a reduction of another team, they would keep these from PEs that
+ * are to come here.
+ */
+static int make_stream(struct nvs_host_team *team)
+{
+	int r = team->stream ? 0 : device_enter(nvs.device);
+
+	if (r || team->stream)
+		return r;
+	return device_leave(nvs.device, nvs.device->cuda->stream_create(&team->stream, CUDA_STREAM_NON_BLOCKING), "make a stream");
+}
+
+static int wait_for_kernel(const struct nvs_host_team *team)
+{
+	int r = device_enter(nvs.device);
+
+	if (!r)
+		r = device_leave(nvs.device, nvs.device->cuda->stream_sync(team->stream), "wait for a reduction");
+	return r ? r : shmd_stream_status(nvs.world);
+}
+
+/* Nobody waits in a kernel for a member that has no memory for it. An earlier failure on a stream is no failure of the reduction. */
+static int reduce_now(struct nvs_host_team *team, const struct nvs_math *math)
 {
 	int r = nvs_need_kernels();
 
 	if (r < 0)
 		return r;
-	if (math->is_scatter)
-		return shmd_reduce_scatter_on_stream(team, math->dest, math->source, math->n, math->type, math->op, stream);
-	return shmd_reduce_on_stream(team, math->dest, math->source, math->n, math->type, math->op, stream);
-}
-
-static int wait_for_kernel(void)
-{
-	int r = device_enter(nvs.device);
-
-	if (!r)
-		r = device_leave(nvs.device, nvs.device->cuda->stream_sync(nvs.device->stream), "wait for a reduction");
-	return r ? r : shmd_stream_status(nvs.world);
+	r = make_stream(team);
+	r = nvs_agree_as(team, r ? r : check_math(team, math));
+	if (r < 0)
+		return r;
+	(void)nvs_result("a call on a stream", shmd_stream_status(nvs.world));
+	r = reduce(team, math, team->stream);
+	return r ? r : wait_for_kernel(team);
 }
 
 int nvs_reduce(const char *name, int32_t team, struct nvs_math math, struct nvs_where where)
 {
 	struct nvs_host_team *mine = team_of(team);
-	int r = mine ? reduce(mine->team, &math, where.is_on_stream ? where.stream : nvs.device->stream) : -EINVAL;
 
-	return nvs_result(name, r || where.is_on_stream ? r : wait_for_kernel());
+	if (!mine)
+		return nvs_fail(name, -EINVAL);
+	return nvs_result(name, where.is_on_stream ? reduce(mine, &math, where.stream) : reduce_now(mine, &math));
 }

@@ -78,6 +78,7 @@ struct nvs_host_team {
 	int32_t *pes; /* PEs of the world */
 	uint64_t n_stream_syncs; /* by the driver */
 	int32_t n_contexts; /* as the program has configured it */
+	cuda_stream stream; /* of the host's reductions; NULL: there was none */
 };
 
 /* A device library, or a module or library of kernels, that has the state. */
@@ -187,6 +188,8 @@ int nvs_agree_on(uint64_t value, uint64_t *ret_sum);
 uint64_t *nvs_agreement_places(void);
 /* The same of the members of a team. */
 int nvs_agree_in(struct shmd_team *team, int error);
+/* The members of a team of the program; other teams may call at the same time. */
+int nvs_agree_as(const struct nvs_host_team *team, int error);
 /* Whether all PEs say so. Collective. */
 int nvs_agree_all(bool mine, bool *ret_all);
 

@@ -86,7 +86,7 @@ static int signal_on(struct nvs_signal signal, int pe, cuda_stream stream)
 void nvs_put_signal_on(const char *name, void *dest, const void *source, size_t bytes, struct nvs_signal signal, int pe, cuda_stream stream)
 {
 	void *at = nvs_ready() ? NULL : nvs_at(dest, pe);
-	int r = at ? check_signal(&signal) : -EINVAL;
+	int r = at && nvs_at(signal.word, pe) ? check_signal(&signal) : -EINVAL;
 
 	if (!r)
 		r = nvs_copy_on(stream, at, source, bytes);
@@ -136,7 +136,14 @@ void nvs_wait_on(const char *name, struct shmd_wait wait, int cmp, bool is_signe
 	(void)nvs_result(name, r ? r : shmd_wait_until_all_on_stream(ctx(), &wait, stream));
 }
 
-/* The driver compares numbers as if they were on a circle, which is the same for signals that grow from 0. */
+/* The driver compares numbers as if they were on a circle, which is the same for signals that grow from 0 to less than 2^63. */
+static bool driver_can(int cmp, uint64_t value)
+{
+	if (!nvs.device->cuda->stream_wait8)
+		return false;
+	return cmp == NVS_CMP_EQ || ((cmp == NVS_CMP_GE || cmp == NVS_CMP_GT) && value < INT64_MAX);
+}
+
 static int wait_by_driver(const uint64_t *word, int cmp, uint64_t value, cuda_stream stream)
 {
 	const struct cuda_api *cuda = nvs.device->cuda;
@@ -153,7 +160,7 @@ static int wait_on(const uint64_t *word, int cmp, uint64_t value, cuda_stream st
 
 	if (r < 0)
 		return r;
-	if (nvs.device->cuda->stream_wait8 && (cmp == NVS_CMP_EQ || cmp == NVS_CMP_GE || cmp == NVS_CMP_GT))
+	if (driver_can(cmp, value))
 		return wait_by_driver(word, cmp, value, stream);
 	r = nvs_need_kernels();
 	return r ? r : shmd_wait_until_on_stream(ctx(), word, sizeof(*word), exact, value, stream);

@@ -42,8 +42,16 @@ static int take_in(int index, struct shmd_team *team)
 	return nvs_sets_add_team(&members);
 }
 
+/* The stream of the host's reductions, which have ended. */
+static void drop_stream(const struct nvs_host_team *team)
+{
+	if (team->stream && !device_enter(nvs.device))
+		(void)device_leave(nvs.device, nvs.device->cuda->stream_destroy(team->stream), "end a stream");
+}
+
 static void forget(int index)
 {
+	drop_stream(&nvs.teams[index]);
 	nvs_sets_drop_team(index);
 	free(nvs.teams[index].pes);
 	nvs.teams[index] = (struct nvs_host_team){.team = NULL};
