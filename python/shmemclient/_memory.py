@@ -56,9 +56,12 @@ class Memory:
 
 
 def _free(world, address):
-    handle = world()
-    if handle is not None and handle.is_open:
-        ask("free", handle.handle, address)
+    opened = world()
+    if opened is None:
+        return
+    with opened.lock:
+        if opened.is_open:
+            ask("free", opened.handle, address)
 
 
 def allocate(world, n_bytes, hints, zero):

@@ -5,6 +5,8 @@ import ctypes
 import errno
 import gc
 import sys
+import threading
+import time
 
 import shmemclient
 from shmemclient import Atomic, Cmp, Hint, Reduce, Signal, Type
@@ -187,6 +189,45 @@ def errors(world):
     again.free()
 
 
+def free_during_close(world):
+    """Another thread, which may be one that collects garbage, gives memory back while this one closes the world."""
+    memory, order, begun = world.malloc(64), [], threading.Event()
+    ask, call = shmemclient._memory.ask, shmemclient._world.call
+
+    def slow_free(name, *arguments):
+        begun.set()
+        time.sleep(0.3)
+        ask(name, *arguments)
+        order.append(name)
+
+    def noted(name, *arguments):
+        order.append(name)
+        return call(name, *arguments)
+
+    shmemclient._memory.ask, shmemclient._world.call = slow_free, noted
+    other = threading.Thread(target=memory.free)
+    other.start()
+    begun.wait()
+    world.close()
+    other.join()
+    shmemclient._memory.ask, shmemclient._world.call = ask, call
+    expect(order, ["free", "world_close"], "a free while the world closes")
+
+
+def closed(world):
+    """A world that has closed has nothing that could be given back, and takes no calls."""
+    kept = world.malloc(64)
+    free_during_close(world)
+    kept.free()
+    world.close()
+    for use in (lambda: world.my_pe, lambda: world.ctx, world.barrier, world.stream_status, lambda: world.malloc(8), lambda: world.ptr(kept, 0)):
+        try:
+            use()
+        except ValueError:
+            continue
+        sys.exit("a call on a world that has closed: no ValueError")
+
+
 def raises(world):
     """One PE fails; the others wait for it."""
     if world.my_pe == 0:
@@ -201,9 +242,7 @@ def main():
     attr = {"gpu": {"gpu": "current", "gpu_heap_bytes": 1 << 22}, "errors": {"timeout": 0.5, "gpu": "none"}}.get(what, {})
     with shmemclient.World(**attr) as world:
         {"host": host, "gpu": gpu, "errors": errors, "raises": raises}[what](world)
-        kept = world.malloc(64)
-    # A world that has closed has nothing that could be given back.
-    kept.free()
+        closed(world)
     refused(errno.EINVAL, [], lambda: shmemclient.World(bootstrap="nonsense"))
 
 
