@@ -18,6 +18,7 @@ SCRIPTS = {
         [ "$1 $2 $3 $4" = "run -n 2 --no-prefix" ] || exit 3
         shift 4
         echo "$(basename "$1") $2" >>"$LOG"
+        echo "$CUDA_VISIBLE_DEVICES" >"$LOG.gpus"
         exec "$@"
     ''',
     'shmemperf-ours': '''
@@ -101,6 +102,9 @@ def on_one_gpu_there_is_an_mps_server_and_goals_are_not_judged(program):
     assert lab.run('--runs', '1', N_GPUS='1')[0] == 1, 'rows that were not measured are no success here, either'
     assert lab.run('--runs', '1', '--mode', 'gpus', N_GPUS='1')[0] == 77
     assert lab.run('--runs', '1', '--mode', 'mps', ROWS=rows)[2][0] == 'mps -d'
+    for given, seen in (({}, '0'), ({'CUDA_VISIBLE_DEVICES': '3'}, '3'), ({'CUDA_VISIBLE_DEVICES': '3,2'}, '3')):
+        lab.run('--runs', '1', '--mode', 'mps', **given)
+        assert (lab.folder / 'log.gpus').read_text() == f'{seen}\n', 'both PEs have one GPU, whatever is given'
 
 
 def without_a_gpu_or_mps_or_nvcc_it_skips(program):

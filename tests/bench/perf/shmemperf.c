@@ -229,6 +229,16 @@ static void set_nvshmem(const struct perf *perf)
 	setenv("NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", "lo", 0);
 }
 
+/* The first GPU of those that are given, for both PEs. */
+static void show_one_gpu(void)
+{
+	const char *given = getenv("CUDA_VISIBLE_DEVICES");
+	char first[128];
+
+	snprintf(first, sizeof(first), "%.*s", given ? (int)strcspn(given, ",") : 1, given ? given : "0");
+	setenv("CUDA_VISIBLE_DEVICES", first, 1);
+}
+
 static int choose_mode(struct perf *perf)
 {
 	int n_gpus = count_gpus(perf), r;
@@ -242,7 +252,7 @@ static int choose_mode(struct perf *perf)
 	snprintf(perf->table.mode, sizeof(perf->table.mode), "%s", one ? "both PEs on one GPU, MPS, half of the GPU each" : "two GPUs");
 	if (!one)
 		return 0;
-	setenv("CUDA_VISIBLE_DEVICES", "0", 0);
+	show_one_gpu();
 	r = perf_mps_start(perf->scratch);
 	perf->has_mps = r != -ENOENT;
 	if (r < 0)
