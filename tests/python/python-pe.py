@@ -124,11 +124,57 @@ class Tensor:
         return 4
 
 
+class Flat:
+    """A tensor of torch, as far as a Memory uses it."""
+
+    def __init__(self, address):
+        self.address = address
+
+    def data_ptr(self):
+        return self.address
+
+    def __getitem__(self, part):
+        return self
+
+    def view(self, _):
+        return self
+
+
+class Torch:
+    """A stand-in for torch, which copies memory that is not on the GPU it is told; "cuda" is its current one, and that is GPU 0."""
+
+    class Size(tuple):
+        def numel(self):
+            return self[0]
+
+    def __init__(self, gpu):
+        self.gpu = gpu
+
+    def as_tensor(self, memory, device):
+        given = memory.__cuda_array_interface__["data"][0]
+        return Flat(given if device.partition(":")[2] == self.gpu else given + (1 << 40))
+
+
+def tensors(memory):
+    """A tensor is the memory, whichever GPU is torch's current one, or there is none."""
+    dtype = type("dtype", (), {"itemsize": 4})
+    sys.modules["torch"] = Torch("1")
+    expect(memory.tensor((8,), dtype).data_ptr(), memory.address, "a tensor on the GPU that is not torch's current one")
+    sys.modules["torch"] = Torch("7")
+    try:
+        memory.tensor((8,), dtype)
+        sys.exit("torch made a copy, and no RuntimeError")
+    except RuntimeError:
+        pass
+    del sys.modules["torch"]
+
+
 def gpu(world):
     """The GPU heap: host calls, the stream, what torch is given."""
     me = world.my_pe
     left, right = ring(world)
     memory = world.malloc(256, gpu=True, zero=True)
+    tensors(memory)
     shape = memory.__cuda_array_interface__
     expect((shape["shape"], shape["typestr"], shape["data"]), ((256,), "|u1", (memory.address, False)), "the interface for torch")
     expect(hasattr(world.malloc(16), "__cuda_array_interface__"), False, "memory of the host has that interface")
@@ -238,7 +284,7 @@ def raises(world):
 def main():
     what = sys.argv[1]
     if what == "gpu":
-        ctypes.CDLL("libcuda.so.1").fake_cuda_set_current(0)
+        ctypes.CDLL("libcuda.so.1").fake_cuda_set_current(1)
     attr = {"gpu": {"gpu": "current", "gpu_heap_bytes": 1 << 22}, "errors": {"timeout": 0.5, "gpu": "none"}}.get(what, {})
     with shmemclient.World(**attr) as world:
         {"host": host, "gpu": gpu, "errors": errors, "raises": raises}[what](world)
