@@ -226,7 +226,7 @@ static void uses_registered_buffers(struct memory *m)
 	CHECK(host.nvshmemx_buffer_register(at(addresses[1]), 8192) == 0);
 }
 
-/* What fails has changed nothing. */
+/* A call that fails has changed nothing. */
 static void registers_all_or_nothing(struct memory *m)
 {
 	uint64_t address = 0;

@@ -136,7 +136,7 @@ static bool has_lost(const struct nvs_ibgda *ibgda, uint32_t queue)
 	return (uint16_t)(__builtin_bswap16(__atomic_load_n(&cqe->wqe_counter, __ATOMIC_ACQUIRE)) + 1) != (uint16_t)posted;
 }
 
-/* What kernels post completes no more, and no CQE says so. A job whose kernels post nothing goes on. */
+/* Requests of kernels complete no more, and no CQE says so. A job whose kernels post nothing goes on. */
 static void watch_without_nic(const struct nvs_ibgda *ibgda, const char *why)
 {
 	fprintf(stderr, "shmemd: NVSHMEM queues: PE %d: kernels have no queues any more: %s\n", nvs.facts.mype, why);
