@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +20,50 @@
 #define OUTPUT_MOST (1u << 20)
 #define MPS_TIMEOUT_SEC 20u
 #define LOOK_NSEC 1000000l /* how often it looks for the end of a program that has closed its output */
+#define LOOK_MSEC 50 /* and for signals while a program prints nothing */
 #define MPS_CONTROL "nvidia-cuda-mps-control"
+
+static sigset_t held_signals(void)
+{
+	sigset_t held;
+
+	sigemptyset(&held);
+	sigaddset(&held, SIGINT);
+	sigaddset(&held, SIGTERM);
+	sigaddset(&held, SIGHUP);
+	return held;
+}
+
+void perf_hold_signals(void)
+{
+	const sigset_t held = held_signals();
+
+	sigprocmask(SIG_BLOCK, &held, NULL);
+}
+
+int perf_take_signal(void)
+{
+	const sigset_t held = held_signals();
+	const struct timespec now = {0};
+	int signo = sigtimedwait(&held, NULL, &now);
+
+	return signo > 0 ? signo : 0;
+}
+
+static bool is_interrupted(void)
+{
+	const sigset_t held = held_signals();
+	sigset_t pending;
+
+	return !sigpending(&pending) && !sigandset(&pending, &pending, &held) && !sigisemptyset(&pending);
+}
 
 static void become(const char *const argv[], int input, int output)
 {
+	const sigset_t held = held_signals();
+
 	setpgid(0, 0);
+	sigprocmask(SIG_UNBLOCK, &held, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (dup2(input, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0)
 		_exit(127);
@@ -49,10 +89,12 @@ static int read_some(int fd, long long until_msec, char *text, size_t *length)
 
 	if (left <= 0)
 		return -ETIMEDOUT;
-	if (poll(&ready, 1, (int)left) < 0)
+	if (is_interrupted())
+		return -EINTR;
+	if (poll(&ready, 1, left < LOOK_MSEC ? (int)left : LOOK_MSEC) < 0)
 		return errno == EINTR ? 0 : -errno;
 	if (!ready.revents)
-		return -ETIMEDOUT;
+		return 0;
 	/* One byte more than there may be. */
 	n = read(fd, text + *length, OUTPUT_MOST + 1 - *length);
 	if (n < 0)
@@ -90,6 +132,8 @@ static int wait_for_end(pid_t child, long long until_msec)
 			return 0;
 		if (now_msec() >= until_msec)
 			return -ETIMEDOUT;
+		if (is_interrupted())
+			return -EINTR;
 		nanosleep(&pause, NULL);
 	}
 }
@@ -142,6 +186,8 @@ int perf_run(const char *const argv[], unsigned int timeout_sec, const char *inp
 	*ret_text = NULL;
 	if (!text)
 		return -ENOMEM;
+	if (is_interrupted())
+		return -EINTR;
 	r = start(argv, input, &child, &output);
 	if (r < 0)
 		return r;
