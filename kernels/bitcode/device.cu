@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libshmd_device.bc: the functions of <shmd/dev/pe.h> and <shmd/dev/coll.h> as LLVM bitcode with C names, for languages that link bitcode into
- * their kernels, such as Triton. kernels/bitcode/README.md has the list.
+ * their kernels, such as Triton. kernels/README.md describes it; python/shmemclient/_device.py has the list.
  *
  * Addresses are numbers of 64 bits, so a caller needs no types of ours. ctx and team are what shmd_ctx_gpu_dev() and shmd_team_gpu_dev()
  * returned, team 0 is the team of all PEs. Each function returns the status of the function in the header. A value goes to memory at

@@ -116,5 +116,5 @@ def bitcode_path():
         folders = {os.path.dirname(line.split(None, 5)[5].strip()) for line in maps if "/libshmemclient.so" in line}
     found = [path for path in (os.path.join(folder, "libshmd_device.bc") for folder in sorted(folders)) if os.path.exists(path)]
     if not found:
-        raise FileNotFoundError(f"no libshmd_device.bc in {', '.join(sorted(folders))}: the library was built without clang for NVPTX; set SHMEMCLIENT_BITCODE")
+        raise FileNotFoundError(f"no libshmd_device.bc in {', '.join(sorted(folders))}: install libshmemclient-dev, build the library with clang, or set SHMEMCLIENT_BITCODE")
     return found[0]

@@ -10,6 +10,8 @@ import weakref
 
 from ._library import ask, call
 
+_DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+
 
 class Memory:
     """Some bytes of the symmetric heap, or of a peer's copy of them. World.malloc() and World.peer() make it."""
@@ -51,14 +53,31 @@ class Memory:
         n = torch.Size(shape).numel() * dtype.itemsize
         if n > self.bytes:
             raise ValueError(f"{n} bytes do not fit into {self.bytes}")
-        flat = torch.as_tensor(self, device="cuda") if self.gpu else torch.frombuffer(self.host_array(), dtype=torch.uint8)
+        flat = self._on_gpu(torch) if self.gpu else torch.frombuffer(self.host_array(), dtype=torch.uint8)
         return flat[:n].view(dtype).view(shape)
+
+    def _on_gpu(self, torch):
+        """torch copies memory that is on another GPU than the one it is told, and its current one may be another."""
+        flat = torch.as_tensor(self, device=_torch_device(self.address))
+        if flat.data_ptr() != self.address:
+            raise RuntimeError("torch copies this memory, since it sees it on another GPU: no tensor of it can be made")
+        return flat
+
+
+def _torch_device(address):
+    """The driver counts GPUs as torch does. Without an answer it is torch's current one."""
+    ordinal = c.c_int()
+    failed = c.CDLL("libcuda.so.1").cuPointerGetAttribute(c.byref(ordinal), _DEVICE_ORDINAL, c.c_uint64(address))
+    return "cuda" if failed else f"cuda:{ordinal.value}"
 
 
 def _free(world, address):
-    handle = world()
-    if handle is not None and handle.is_open:
-        ask("free", handle.handle, address)
+    opened = world()
+    if opened is None:
+        return
+    with opened.lock:
+        if opened.is_open:
+            ask("free", opened.handle, address)
 
 
 def allocate(world, n_bytes, hints, zero):

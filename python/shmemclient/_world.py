@@ -7,6 +7,7 @@ number or has cuda_stream; None is the current stream of torch, or the default s
 
 import ctypes as c
 import sys
+import threading
 import weakref
 
 from ._library import ask, call
@@ -52,13 +53,14 @@ class World:
             attr.uid = c.pointer(Uid.from_buffer_copy(uid))
         opened = c.c_void_p()
         call("world_open", c.byref(attr), c.byref(opened))
-        self.handle, self.is_open = opened.value, True
+        self._handle, self.is_open = opened.value, True
+        # The thread in which Python collects garbage may be any; one that holds the lock may collect, too.
+        self.lock = threading.RLock()
         if start:
             try:
                 self.start()
             except OSError:
-                self.is_open = False
-                ask("world_close", self.handle)
+                ask("world_close", self._ended())
                 raise
 
     def __enter__(self):
@@ -69,14 +71,25 @@ class World:
         if kind is None:
             self.close()
 
+    @property
+    def handle(self):
+        if not self.is_open:
+            raise ValueError("the world has closed")
+        return self._handle
+
     def start(self):
         call("world_start", self.handle)
 
     def close(self):
-        """Tensors of the world must not be used afterwards."""
+        """Tensors of the world must not be used afterwards, and its calls raise ValueError."""
         if self.is_open:
+            call("world_close", self._ended())
+
+    def _ended(self):
+        """From now on no memory is given back: shmd_world_close() wants no other call to be under way."""
+        with self.lock:
             self.is_open = False
-            call("world_close", self.handle)
+        return self._handle
 
     def forgive(self):
         """Go on without the PEs that have ended."""

@@ -27,13 +27,14 @@ def libs():
 def _function(name, symbol, kinds, wide, barrier, tensors):
     types = tuple(_TYPES[kind] for kind in kinds)
     result = _core.int64 if wide else _core.int32
+    for_elements = name.removesuffix("_block").removesuffix("_warp") + "_thread"
 
     def convert(value, kind, semantic):
         value = semantic.to_tensor(value)
         if not (value.dtype.is_ptr() or value.dtype.is_int()):
             raise TypeError(f"shmemclient.triton.{name} takes addresses and integers, not {value.dtype}")
         if value.type.is_block() and not tensors:
-            raise TypeError(f"shmemclient.triton.{name} takes single values; {name.split('_')[0]}_thread() may take tensors")
+            raise TypeError(f"shmemclient.triton.{name} takes single values; {for_elements}() may take tensors")
         return semantic.cast(value, kind)
 
     def function(*args, _semantic=None):

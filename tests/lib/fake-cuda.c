@@ -714,9 +714,13 @@ EXPORT int cuPointerGetAttribute(void *ret, int attribute, uint64_t addr);
 int cuPointerGetAttribute(void *ret, int attribute, uint64_t addr)
 {
 	ENTER(1);
-	if (attribute != 3 || !(fake_cuda_is_mapped((const void *)(uintptr_t)addr, 1) || is_allocated((const void *)(uintptr_t)addr)))
+	if ((attribute != 3 && attribute != 9) || !(fake_cuda_is_mapped((const void *)(uintptr_t)addr, 1) || is_allocated((const void *)(uintptr_t)addr)))
 		return INVALID_VALUE;
-	memcpy(ret, &addr, sizeof(addr));
+	/* 9: the GPU; that of the context, since memory here has none of its own. */
+	if (attribute == 9)
+		*(int *)ret = (int)(current() - contexts);
+	else
+		memcpy(ret, &addr, sizeof(addr));
 	return OK;
 }
 

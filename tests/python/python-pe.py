@@ -5,6 +5,8 @@ import ctypes
 import errno
 import gc
 import sys
+import threading
+import time
 
 import shmemclient
 from shmemclient import Atomic, Cmp, Hint, Reduce, Signal, Type
@@ -122,11 +124,57 @@ class Tensor:
         return 4
 
 
+class Flat:
+    """A tensor of torch, as far as a Memory uses it."""
+
+    def __init__(self, address):
+        self.address = address
+
+    def data_ptr(self):
+        return self.address
+
+    def __getitem__(self, part):
+        return self
+
+    def view(self, _):
+        return self
+
+
+class Torch:
+    """A stand-in for torch, which copies memory that is not on the GPU it is told; "cuda" is its current one, and that is GPU 0."""
+
+    class Size(tuple):
+        def numel(self):
+            return self[0]
+
+    def __init__(self, gpu):
+        self.gpu = gpu
+
+    def as_tensor(self, memory, device):
+        given = memory.__cuda_array_interface__["data"][0]
+        return Flat(given if device.partition(":")[2] == self.gpu else given + (1 << 40))
+
+
+def tensors(memory):
+    """A tensor is the memory, whichever GPU is torch's current one, or there is none."""
+    dtype = type("dtype", (), {"itemsize": 4})
+    sys.modules["torch"] = Torch("1")
+    expect(memory.tensor((8,), dtype).data_ptr(), memory.address, "a tensor on the GPU that is not torch's current one")
+    sys.modules["torch"] = Torch("7")
+    try:
+        memory.tensor((8,), dtype)
+        sys.exit("torch made a copy, and no RuntimeError")
+    except RuntimeError:
+        pass
+    del sys.modules["torch"]
+
+
 def gpu(world):
     """The GPU heap: host calls, the stream, what torch is given."""
     me = world.my_pe
     left, right = ring(world)
     memory = world.malloc(256, gpu=True, zero=True)
+    tensors(memory)
     shape = memory.__cuda_array_interface__
     expect((shape["shape"], shape["typestr"], shape["data"]), ((256,), "|u1", (memory.address, False)), "the interface for torch")
     expect(hasattr(world.malloc(16), "__cuda_array_interface__"), False, "memory of the host has that interface")
@@ -187,6 +235,45 @@ def errors(world):
     again.free()
 
 
+def free_during_close(world):
+    """Another thread, which may be one that collects garbage, gives memory back while this one closes the world."""
+    memory, order, begun = world.malloc(64), [], threading.Event()
+    ask, call = shmemclient._memory.ask, shmemclient._world.call
+
+    def slow_free(name, *arguments):
+        begun.set()
+        time.sleep(0.3)
+        ask(name, *arguments)
+        order.append(name)
+
+    def noted(name, *arguments):
+        order.append(name)
+        return call(name, *arguments)
+
+    shmemclient._memory.ask, shmemclient._world.call = slow_free, noted
+    other = threading.Thread(target=memory.free)
+    other.start()
+    begun.wait()
+    world.close()
+    other.join()
+    shmemclient._memory.ask, shmemclient._world.call = ask, call
+    expect(order, ["free", "world_close"], "a free while the world closes")
+
+
+def closed(world):
+    """A world that has closed has nothing that could be given back, and takes no calls."""
+    kept = world.malloc(64)
+    free_during_close(world)
+    kept.free()
+    world.close()
+    for use in (lambda: world.my_pe, lambda: world.ctx, world.barrier, world.stream_status, lambda: world.malloc(8), lambda: world.ptr(kept, 0)):
+        try:
+            use()
+        except ValueError:
+            continue
+        sys.exit("a call on a world that has closed: no ValueError")
+
+
 def raises(world):
     """One PE fails; the others wait for it."""
     if world.my_pe == 0:
@@ -197,13 +284,11 @@ def raises(world):
 def main():
     what = sys.argv[1]
     if what == "gpu":
-        ctypes.CDLL("libcuda.so.1").fake_cuda_set_current(0)
+        ctypes.CDLL("libcuda.so.1").fake_cuda_set_current(1)
     attr = {"gpu": {"gpu": "current", "gpu_heap_bytes": 1 << 22}, "errors": {"timeout": 0.5, "gpu": "none"}}.get(what, {})
     with shmemclient.World(**attr) as world:
         {"host": host, "gpu": gpu, "errors": errors, "raises": raises}[what](world)
-        kept = world.malloc(64)
-    # A world that has closed has nothing that could be given back.
-    kept.free()
+        closed(world)
     refused(errno.EINVAL, [], lambda: shmemclient.World(bootstrap="nonsense"))
 
 

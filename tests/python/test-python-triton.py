@@ -64,8 +64,8 @@ def expect(found, wanted, what):
 def refused(function, arguments, what):
     try:
         function(*arguments, _semantic=Semantic())
-    except TypeError:
-        return
+    except TypeError as error:
+        return str(error)
     sys.exit(f"{what}: no TypeError")
 
 
@@ -87,6 +87,10 @@ def main():
     refused(shmem.quiet, [], "too few arguments")
     refused(shmem.quiet, [real], "a float")
     refused(shmem.quiet, [block], "a tensor in scope block")
+    for name in ("put_signal", "wait_until_warp", "atomic_fetch_block"):
+        advice = refused(getattr(shmem, name), [block] * len(_device.SCOPED[name.removesuffix("_warp").removesuffix("_block")]), name)
+        expect([word for word in advice.split() if word.endswith("_thread()") and hasattr(shmem, word[:-2])],
+               [name.removesuffix("_warp").removesuffix("_block") + "_thread()"], f"the function that {name}() names instead")
     shmem.quiet_thread(block, _semantic=Semantic())
     expect((shmem.SIGNAL_ADD, shmem.CMP_GE, shmem.TYPE_FLOAT, shmem.REDUCE_SUM, shmem.ATOMIC_ADD),
            tuple(("constexpr", number) for number in (1, 3, 9, 1, 1)), "numbers")

@@ -5,9 +5,11 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree
 
 from ctl_subject import Cases
@@ -18,10 +20,12 @@ SCRIPTS = {
         [ "$1 $2 $3 $4" = "run -n 2 --no-prefix" ] || exit 3
         shift 4
         echo "$(basename "$1") $2" >>"$LOG"
+        echo "$CUDA_VISIBLE_DEVICES" >"$LOG.gpus"
         exec "$@"
     ''',
     'shmemperf-ours': '''
         [ "$1" != gpus ] || { [ "$N_GPUS" != 0 ] || exit 77; echo "# gpus $N_GPUS"; exit; }
+        [ "$1" != rows ] || [ -z "$ROWS_SECONDS" ] || { touch "$LOG.begun"; exec sleep "$ROWS_SECONDS"; }
         [ "$1" != floor ] || { echo "# gpu Card"; echo "barrier 2"; exit; }
         printf '# gpu Card\\n%s' "$ROWS"
         exit "${STATUS:-0}"
@@ -101,6 +105,26 @@ def on_one_gpu_there_is_an_mps_server_and_goals_are_not_judged(program):
     assert lab.run('--runs', '1', N_GPUS='1')[0] == 1, 'rows that were not measured are no success here, either'
     assert lab.run('--runs', '1', '--mode', 'gpus', N_GPUS='1')[0] == 77
     assert lab.run('--runs', '1', '--mode', 'mps', ROWS=rows)[2][0] == 'mps -d'
+    for given, seen in (({}, '0'), ({'CUDA_VISIBLE_DEVICES': '3'}, '3'), ({'CUDA_VISIBLE_DEVICES': '3,2'}, '3')):
+        lab.run('--runs', '1', '--mode', 'mps', **given)
+        assert (lab.folder / 'log.gpus').read_text() == f'{seen}\n', 'both PEs have one GPU, whatever is given'
+
+
+def a_signal_ends_it_with_its_mps_server(program):
+    lab = Lab(program, ALL)
+    log, begun = lab.folder / 'log', lab.folder / 'log.begun'
+    for number in (signal.SIGINT, signal.SIGTERM):
+        begun.unlink(missing_ok=True)
+        log.write_text('')
+        process = subprocess.Popen([lab.folder / 'shmemperf', '--mode', 'mps'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={
+            'PATH': f'{lab.folder}:/bin:/usr/bin', 'TMPDIR': str(lab.folder / 'tmp'), 'LOG': str(log), 'N_GPUS': '1', 'ROWS_SECONDS': '50'})
+        until = time.monotonic() + 20
+        while not begun.exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        process.send_signal(number)
+        status = process.wait(timeout=20)
+        assert log.read_text().splitlines() == ['mps -d', 'shmemperf-ours rows', 'mps quit'], log.read_text()
+        assert status == 128 + number and not list((lab.folder / 'tmp').iterdir()), status
 
 
 def without_a_gpu_or_mps_or_nvcc_it_skips(program):
@@ -132,7 +156,7 @@ def wrong_options_are_refused(program):
 
 
 CASES = (sides_take_turns_and_all_that_is_asked_for_is_written, it_succeeds_when_all_rows_are_there_and_no_goal_is_missed,
-         on_one_gpu_there_is_an_mps_server_and_goals_are_not_judged, without_a_gpu_or_mps_or_nvcc_it_skips,
+         on_one_gpu_there_is_an_mps_server_and_goals_are_not_judged, a_signal_ends_it_with_its_mps_server, without_a_gpu_or_mps_or_nvcc_it_skips,
          without_nvshmem_there_is_no_such_column_and_a_failed_run_fails, wrong_options_are_refused)
 
 

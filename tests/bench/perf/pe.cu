@@ -218,11 +218,19 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* So that no row is right by the data of a row before it. */
+static void clear_results(const struct pe *pe, const struct row *row)
+{
+	must_cuda("clear the results", cudaMemset(pe->memory + WORDS_BYTES + AREA_BYTES, 0, row->bytes));
+	must_cuda("clear the results", cudaDeviceSynchronize());
+}
+
 /* Negative: a result or a status was wrong. */
 static double median_of_row(struct pe *pe, const struct row *row)
 {
 	double slices[SLICES];
 
+	clear_results(pe, row);
 	for (int i = 0; i < SLICES; i++) {
 		perf_host_barrier();
 		slices[i] = 0;

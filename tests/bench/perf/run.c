@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +19,51 @@
 
 #define OUTPUT_MOST (1u << 20)
 #define MPS_TIMEOUT_SEC 20u
+#define LOOK_NSEC 1000000l /* how often it looks for the end of a program that has closed its output */
+#define LOOK_MSEC 50 /* and for signals while a program prints nothing */
 #define MPS_CONTROL "nvidia-cuda-mps-control"
+
+static sigset_t held_signals(void)
+{
+	sigset_t held;
+
+	sigemptyset(&held);
+	sigaddset(&held, SIGINT);
+	sigaddset(&held, SIGTERM);
+	sigaddset(&held, SIGHUP);
+	return held;
+}
+
+void perf_hold_signals(void)
+{
+	const sigset_t held = held_signals();
+
+	sigprocmask(SIG_BLOCK, &held, NULL);
+}
+
+int perf_take_signal(void)
+{
+	const sigset_t held = held_signals();
+	const struct timespec now = {0};
+	int signo = sigtimedwait(&held, NULL, &now);
+
+	return signo > 0 ? signo : 0;
+}
+
+static bool is_interrupted(void)
+{
+	const sigset_t held = held_signals();
+	sigset_t pending;
+
+	return !sigpending(&pending) && !sigandset(&pending, &pending, &held) && !sigisemptyset(&pending);
+}
 
 static void become(const char *const argv[], int input, int output)
 {
+	const sigset_t held = held_signals();
+
 	setpgid(0, 0);
+	sigprocmask(SIG_UNBLOCK, &held, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (dup2(input, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0)
 		_exit(127);
@@ -48,32 +89,55 @@ static int read_some(int fd, long long until_msec, char *text, size_t *length)
 
 	if (left <= 0)
 		return -ETIMEDOUT;
-	if (*length == OUTPUT_MOST)
-		return -E2BIG;
-	if (poll(&ready, 1, (int)left) < 0)
+	if (is_interrupted())
+		return -EINTR;
+	if (poll(&ready, 1, left < LOOK_MSEC ? (int)left : LOOK_MSEC) < 0)
 		return errno == EINTR ? 0 : -errno;
 	if (!ready.revents)
-		return -ETIMEDOUT;
-	n = read(fd, text + *length, OUTPUT_MOST - *length);
+		return 0;
+	/* One byte more than there may be. */
+	n = read(fd, text + *length, OUTPUT_MOST + 1 - *length);
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
 	*length += (size_t)n;
+	if (*length > OUTPUT_MOST) {
+		*length = OUTPUT_MOST;
+		return -E2BIG;
+	}
 	return n == 0;
 }
 
-static int read_all(int fd, unsigned int timeout_sec, char *text)
+static int read_all(int fd, long long until_msec, char *text)
 {
-	long long until = now_msec() + 1000ll * timeout_sec;
 	size_t length = 0;
 	int r = 0;
 
 	while (r == 0)
-		r = read_some(fd, until, text, &length);
+		r = read_some(fd, until_msec, text, &length);
 	text[length] = '\0';
 	return r < 0 ? r : 0;
 }
 
-/* Closes its output, which may come before its end by a moment. */
+/* Most programs end when they close their output, or a moment later. */
+static int wait_for_end(pid_t child, long long until_msec)
+{
+	const struct timespec pause = {.tv_nsec = LOOK_NSEC};
+	siginfo_t ended;
+
+	for (;;) {
+		ended.si_pid = 0;
+		if (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT) < 0 && errno != EINTR)
+			return -errno;
+		if (ended.si_pid)
+			return 0;
+		if (now_msec() >= until_msec)
+			return -ETIMEDOUT;
+		if (is_interrupted())
+			return -EINTR;
+		nanosleep(&pause, NULL);
+	}
+}
+
 static int status_of(pid_t child)
 {
 	int status;
@@ -115,16 +179,21 @@ int perf_run(const char *const argv[], unsigned int timeout_sec, const char *inp
 {
 	_cleanup_free_ char *text = malloc(OUTPUT_MOST + 1);
 	_cleanup_close_ int output = -1;
+	long long until = now_msec() + 1000ll * timeout_sec;
 	int r, status;
 	pid_t child = -1;
 
 	*ret_text = NULL;
 	if (!text)
 		return -ENOMEM;
+	if (is_interrupted())
+		return -EINTR;
 	r = start(argv, input, &child, &output);
 	if (r < 0)
 		return r;
-	r = read_all(output, timeout_sec, text);
+	r = read_all(output, until, text);
+	if (r >= 0)
+		r = wait_for_end(child, until);
 	if (r < 0)
 		kill(-child, SIGKILL);
 	status = status_of(child);
@@ -140,7 +209,8 @@ static int folder_of_mps(const char *variable, const char *folder, const char *n
 
 	if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path))
 		return -ENAMETOOLONG;
-	if (mkdir(path, 0700) < 0 || setenv(variable, path, 1) < 0)
+	/* The variable first: after a failure perf_mps_stop() must not reach the host's own server. */
+	if (setenv(variable, path, 1) < 0 || mkdir(path, 0700) < 0)
 		return -errno;
 	return 0;
 }

@@ -45,7 +45,8 @@ static void usage(FILE *out)
 	      "  --nvshmem-lib DIR  where NVSHMEM's host library lies, if the loader does not find it\n"
 	      "  --timeout SECONDS  of each run (default: 120)\n"
 	      "  --help             this text\n\n"
-	      "Exit status: 0 all rows were measured and, on two GPUs, no goal was missed; 1 not so; 2 usage; 77 no GPU, no MPS, or built without nvcc.\n",
+	      "Exit status: 0 all rows were measured and, on two GPUs, no goal was missed; 1 not so; 2 usage; 77 no GPU, no MPS, or built without nvcc;\n"
+	      "128 + the number of a signal that ended it.\n",
 	      out);
 }
 
@@ -144,7 +145,7 @@ static int run_nvshmem(struct perf *perf, char **ret_text)
 	return r;
 }
 
-/* Rows printed before a failure count; the other runs go on. */
+/* Rows printed before a failure count; the other runs go on, unless a signal has come. */
 static bool run_side(struct perf *perf, enum perf_side side)
 {
 	_cleanup_free_ char *text = NULL;
@@ -154,6 +155,8 @@ static bool run_side(struct perf *perf, enum perf_side side)
 		r = run_nvshmem(perf, &text);
 	else
 		r = run_pair(perf, perf->ours, side == PERF_FLOOR ? "floor" : "rows", &text);
+	if (r == -EINTR)
+		return false;
 	if (r)
 		fprintf(stderr, "shmemperf: a run of %s failed: %s%d\n", perf_side_name(side), r < 0 ? "errno " : "exit status ", r < 0 ? -r : r);
 	read = text ? perf_table_read(&perf->table, side, text) : 0;
@@ -229,6 +232,16 @@ static void set_nvshmem(const struct perf *perf)
 	setenv("NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", "lo", 0);
 }
 
+/* The first GPU of those that are given, for both PEs. */
+static void show_one_gpu(void)
+{
+	const char *given = getenv("CUDA_VISIBLE_DEVICES");
+	char first[128];
+
+	snprintf(first, sizeof(first), "%.*s", given ? (int)strcspn(given, ",") : 1, given ? given : "0");
+	setenv("CUDA_VISIBLE_DEVICES", first, 1);
+}
+
 static int choose_mode(struct perf *perf)
 {
 	int n_gpus = count_gpus(perf), r;
@@ -242,7 +255,7 @@ static int choose_mode(struct perf *perf)
 	snprintf(perf->table.mode, sizeof(perf->table.mode), "%s", one ? "both PEs on one GPU, MPS, half of the GPU each" : "two GPUs");
 	if (!one)
 		return 0;
-	setenv("CUDA_VISIBLE_DEVICES", "0", 0);
+	show_one_gpu();
 	r = perf_mps_start(perf->scratch);
 	perf->has_mps = r != -ENOENT;
 	if (r < 0)
@@ -282,7 +295,7 @@ int main(int argc, char **argv)
 {
 	static struct perf perf;
 	const char *temporary = getenv("TMPDIR");
-	int status;
+	int status, signo;
 
 	perf.options = read_options(argc, argv);
 	find_programs(&perf);
@@ -290,6 +303,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "shmemperf: skipped: built without nvcc: no %s\n", perf.ours);
 		return EXIT_SKIPPED;
 	}
+	perf_hold_signals();
 	snprintf(perf.scratch, sizeof(perf.scratch), "%.1000s/shmemperf.XXXXXX", temporary ? temporary : "/tmp");
 	if (!mkdtemp(perf.scratch)) {
 		fprintf(stderr, "shmemperf: %s: %s\n", perf.scratch, strerror(errno));
@@ -300,6 +314,7 @@ int main(int argc, char **argv)
 	status = choose_mode(&perf);
 	if (!status)
 		status = report(&perf, run_all(&perf));
+	signo = perf_take_signal();
 	clean_up(&perf);
-	return status;
+	return signo ? 128 + signo : status;
 }

@@ -53,12 +53,40 @@ TEST(a_program_that_takes_too_long_dies_with_what_it_started)
 	ASSERT_LT(nsec_now() - begin, UINT64_C(15000000000));
 }
 
+TEST(a_program_that_closes_its_output_has_the_same_time)
+{
+	_cleanup_free_ char *text = NULL, *again = NULL;
+	uint64_t begin = nsec_now();
+
+	ASSERT_ERR(run_shell("echo row; exec >&-; sleep 20", 1, NULL, &text), ETIMEDOUT);
+	ASSERT_STREQ(text, "row\n");
+	ASSERT_LT(nsec_now() - begin, UINT64_C(15000000000));
+	ASSERT_EQ(run_shell("exec >&-; sleep 0.2; exit 7", 20, NULL, &again), 7);
+}
+
+TEST(output_of_1_mib_is_not_too_much)
+{
+	_cleanup_free_ char *text = NULL;
+
+	ASSERT_EQ(run_shell("head -c 1048576 /dev/zero | tr '\\0' x", 20, NULL, &text), 0);
+	ASSERT_EQ(strlen(text), 1u << 20);
+}
+
 TEST(endless_output_is_refused)
 {
 	_cleanup_free_ char *text = NULL;
 
 	ASSERT_ERR(run_shell("yes", 20, NULL, &text), E2BIG);
 	ASSERT_EQ(strlen(text), 1u << 20);
+}
+
+TEST(a_server_that_was_not_started_is_not_that_of_the_host)
+{
+	unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+	ASSERT_ERR(perf_mps_start("/dev/null"), ENOTDIR);
+	/* perf_mps_stop() tells the server there to end. */
+	ASSERT(getenv("CUDA_MPS_PIPE_DIRECTORY"));
+	ASSERT_STREQ(getenv("CUDA_MPS_PIPE_DIRECTORY"), "/dev/null/mps");
 }
 
 TEST(without_mps_there_is_no_server)
