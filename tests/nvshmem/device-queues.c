@@ -134,7 +134,8 @@ static void write_wqe(const struct nvs_ibgda_qp *qp, uint64_t index, uint32_t op
 	ctrl->opmod_idx_opcode = htobe32((opcode & 0xff000000) | (uint32_t)(index & 0xffff) << 8 | (opcode & 0xff));
 	ctrl->qpn_ds = htobe32(qp->qpn << 8 | ds);
 	ctrl->fm_ce_se = is_last ? SHMD_WQE_CE_ALWAYS : 0;
-	memcpy(wqe + sizeof(*ctrl), segments, bytes);
+	if (bytes)
+		memcpy(wqe + sizeof(*ctrl), segments, bytes);
 	for (uint32_t i = 0; i < (ds + 3) / 4; i++)
 		memcpy(unit_at(qp, index + i), wqe + i * UNIT, UNIT);
 }
