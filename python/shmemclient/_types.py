@@ -46,6 +46,8 @@ class Type(enum.IntEnum):
     UINT64 = 8
     FLOAT = 9
     DOUBLE = 10
+    HALF = 14
+    BFLOAT16 = 15
 
 
 class Reduce(enum.IntEnum):

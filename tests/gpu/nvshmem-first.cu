@@ -18,27 +18,10 @@
 #include <nvshmem.h>
 #include <nvshmemx.h>
 
+#include "nvshmem-program.h"
+
 #define N 16384
 #define ROUNDS 20
-
-static int me, n, n_failed;
-
-#define CUDA(call)                                                                                                        \
-	do {                                                                                                              \
-		cudaError_t error_ = (call);                                                                              \
-		if (error_ != cudaSuccess) {                                                                              \
-			fprintf(stderr, "PE %d: %s: %s\n", me, #call, cudaGetErrorString(error_));                        \
-			exit(99);                                                                                         \
-		}                                                                                                         \
-	} while (0)
-
-static double now(void)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	return (double)at.tv_sec * 1e6 + (double)at.tv_nsec / 1e3;
-}
 
 struct memory {
 	int ints[4 * N];

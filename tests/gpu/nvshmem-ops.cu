@@ -14,29 +14,13 @@
 #include <nvshmem.h>
 #include <nvshmemx.h>
 
+#include "nvshmem-program.h"
+
 #define N 4096
 #define ADDS 2000
 #define LAUNCHES 5
 
-static int me, n, n_failed;
 static cudaStream_t stream;
-
-#define CUDA(call)                                                                                                        \
-	do {                                                                                                              \
-		cudaError_t error_ = (call);                                                                              \
-		if (error_ != cudaSuccess) {                                                                              \
-			fprintf(stderr, "PE %d: %s: %s\n", me, #call, cudaGetErrorString(error_));                        \
-			exit(99);                                                                                         \
-		}                                                                                                         \
-	} while (0)
-
-static double now(void)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	return (double)at.tv_sec * 1e6 + (double)at.tv_nsec / 1e3;
-}
 
 static void report(const char *part, unsigned int bad, double microseconds)
 {

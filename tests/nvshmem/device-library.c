@@ -5,9 +5,12 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "tests/lib/fake-cuda.h"
+
 #define OTHERS 0xee
 #define SYMBOLS_BYTES 16384
 
+extern int cuInit(unsigned int flags);
 extern int cuMemAlloc_v2(uint64_t *addr, size_t bytes);
 
 struct host host;
@@ -46,6 +49,23 @@ void device_library_make(int minor)
 	memset((void *)(uintptr_t)at, OTHERS, SYMBOLS_BYTES);
 	device_library = (struct device_library){.version = {3, minor, 5}, .state = (unsigned char *)(uintptr_t)at,
 						 .transport = (unsigned char *)(uintptr_t)at + 4096};
+}
+
+int device_library_main(char **argv, const struct way *ways, size_t n_ways, void (*prepare)(void))
+{
+	CHECK(argv[0] && argv[1] && argv[2] && !argv[3]);
+	host_load();
+	CHECK(!cuInit(0));
+	if (prepare)
+		prepare();
+	fake_cuda_set_current(0);
+	device_library_make(atoi(argv[1]));
+	for (size_t i = 0; i < n_ways; i++)
+		if (!strcmp(ways[i].name, argv[2])) {
+			ways[i].run();
+			return 0;
+		}
+	return 2;
 }
 
 /* Up to 3.4 it returns nothing, so there is anything; from 3.6 on it looks which transport there is. */

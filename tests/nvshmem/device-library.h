@@ -161,6 +161,12 @@ struct device_library {
 extern struct device_library device_library;
 
 void device_library_make(int minor);
+/* main() of a program MINOR WAY: takes the way on GPU 0, after prepare(), which may be NULL. Returns the exit status, 2 for an unknown way. */
+struct way {
+	const char *name;
+	void (*run)(void);
+};
+int device_library_main(char **argv, const struct way *ways, size_t n_ways, void (*prepare)(void));
 /* nvshmem_init() and nvshmem_finalize() as the headers have them: what the device library makes of them. */
 int device_library_init(unsigned int flags, struct nvs_init_attr *attr);
 void device_library_finalize(void);

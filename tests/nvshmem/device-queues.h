@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What NVSHMEM's device code does with queues, by a thread of the CPU: it reads the copies of the states that the host library has written, and
+ * A thread of the CPU drives queues as NVSHMEM's device code does: it reads the copies of the states that the host library has written, and
  * nothing else of the library's. Addresses are symmetric ones of this PE. Each function of a queue takes the number of one of the queues to the
  * PE; to this PE itself there is one.
  */

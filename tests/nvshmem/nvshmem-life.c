@@ -15,7 +15,6 @@
 #define WITH_UNIQUEID 0x8u
 #define MANY 100
 
-extern int cuInit(unsigned int flags);
 extern int cuStreamCreate(stream_t *stream, unsigned int flags);
 extern int cuStreamDestroy_v2(stream_t stream);
 
@@ -75,6 +74,26 @@ static void ends_with_copies_under_way(void)
 	device_library_finalize();
 	fake_cuda_put_off(0);
 	CHECK(got[3] == 7);
+	free(got);
+}
+
+/* A blocking get that fails half way: what it has begun is complete when it returns. */
+static void ends_half_way(void)
+{
+	int *words, *got = calloc(4, sizeof(*got)), from;
+
+	begin();
+	from = (host.nvshmem_my_pe() + 1) % host.nvshmem_n_pes();
+	words = host.nvshmem_calloc(4, sizeof(*words));
+	words[0] = words[1] = 7;
+	host.nvshmem_barrier_all();
+	fake_cuda_put_off(1000);
+	fake_cuda_fail_after("cuMemcpyAsync", 1, 1, 1);
+	host.nvshmem_iget32(got, words, 1, 1, 2, from);
+	CHECK(got[0] == 7 && got[1] == 0);
+	fake_cuda_put_off(0);
+	host.nvshmem_barrier_all();
+	device_library_finalize();
 	free(got);
 }
 
@@ -218,21 +237,9 @@ static void makes_ids(void)
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} ways[] = {{"stateless", finds_no_state}, {"stateless-late", finds_no_state_late}, {"copies", ends_with_copies_under_way}, {"forks", forks},
+	static const struct way ways[] = {{"stateless", finds_no_state}, {"stateless-late", finds_no_state_late}, {"copies", ends_with_copies_under_way}, {"half-way", ends_half_way}, {"forks", forks},
 		    {"ids", makes_ids}, {"copyless", cannot_copy}, {"frees", frees_meanwhile}};
 
-	CHECK(argc == 3);
-	host_load();
-	CHECK(!cuInit(0));
-	fake_cuda_set_current(0);
-	device_library_make(atoi(argv[1]));
-	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
-		if (!strcmp(ways[i].name, argv[2])) {
-			ways[i].run();
-			return 0;
-		}
-	return 2;
+	(void)argc;
+	return device_library_main(argv, ways, sizeof(ways) / sizeof(ways[0]), NULL);
 }

@@ -135,6 +135,7 @@ static void puts_and_gets(void)
 	floats[0] = me == n - 1 ? 2.5f : 0;
 	all[n] = 100 + (uint64_t)me;
 	CHECK(host.nvshmem_float_broadcast(NVS_TEAM_WORLD, &floats[4], floats, 1, n - 1) == 0 && floats[4] == 2.5f);
+	CHECK(host.nvshmem_float_broadcast(NVS_TEAM_WORLD, &floats[4], floats, 1, n) == 1 && floats[4] == 2.5f);
 	CHECK(host.nvshmem_uint64_fcollect(NVS_TEAM_WORLD, all, &all[n], 1) == 0 && all[right] == 100u + (unsigned int)right);
 	host.nvshmem_barrier_all();
 }
@@ -358,22 +359,8 @@ static void fails_on_one(void)
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} ways[] = {{"all", does_all}, {"late", selects_late}, {"cycles", many_cycles}, {"refused", is_refused}, {"fails", fails_on_one}, {"another", loads_another}};
+	static const struct way ways[] = {{"all", does_all}, {"late", selects_late}, {"cycles", many_cycles}, {"refused", is_refused}, {"fails", fails_on_one}, {"another", loads_another}};
 
-	CHECK(argc == 3);
-	host_load();
-	extern int cuInit(unsigned int flags);
-	CHECK(!cuInit(0));
-	fake_kernels_add();
-	fake_cuda_set_current(0);
-	device_library_make(atoi(argv[1]));
-	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
-		if (!strcmp(ways[i].name, argv[2])) {
-			ways[i].run();
-			return 0;
-		}
-	return 2;
+	(void)argc;
+	return device_library_main(argv, ways, sizeof(ways) / sizeof(ways[0]), fake_kernels_add);
 }

@@ -2,37 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of NVSHMEM on a CUDA without a GPU, under shmemctl run --nvshmem: test-nvshmem.py SHMEMCTL PROGRAM WAY."""
 import os
-import subprocess
 import sys
 
-PATIENCE_SEC = 150
+import pes
+from pes import expect
+
 # Scratch of every team is memory, and here of the host.
 FEW_TEAMS = {'SHMD_MAX_TEAMS': '10'}
 # Each takes two PEs.
-WAYS = ('late', 'cycles', 'fails', 'stateless', 'stateless-late', 'copies', 'forks', 'ids', 'copyless', 'frees')
+WAYS = ('late', 'cycles', 'fails', 'stateless', 'stateless-late', 'copies', 'half-way', 'forks', 'ids', 'copyless', 'frees')
 MISSING = ['nvshmemx_qp_create', 'nvshmem_debug_log']
-
-
-def run(shmemctl, n_pes, command, environment):
-    folder = os.environ.get('SHMEMD_TEST_NVSHMEM_FOLDER')
-    options, found = (['--nvshmem'], {}) if not folder else ([], {'LD_LIBRARY_PATH': f'{folder}:{os.environ.get("LD_LIBRARY_PATH", "")}'})
-    return subprocess.run([shmemctl, 'run', *options, '-n', str(n_pes), *command], capture_output=True, text=True, timeout=PATIENCE_SEC, check=False,
-                          env=os.environ | FEW_TEAMS | found | environment)
-
-
-def expect(done, what, status=0, words=()):
-    if done.returncode != status or any(word not in done.stderr for word in words):
-        sys.exit(f'{what}: status {done.returncode}, printed {done.stdout!r} and {done.stderr!r}')
 
 
 def main():
     shmemctl, program, way = sys.argv[1:]
-    if os.environ.get('MESON_EXE_WRAPPER'):
-        print('the launcher starts programs of this machine alone')
-        sys.exit(77)
+    pes.skip_on_emulators()
 
     def start(n_pes, minor, name, **environment):
-        return run(shmemctl, n_pes, [program, str(minor), name], environment)
+        return pes.run(shmemctl, n_pes, [program, str(minor), name], FEW_TEAMS | environment)
 
     if way == 'refused':
         expect(start(1, 9, 'refused'), 'a minor that is newer', words=['NVSHMEM 3.9.5', 'SHMD_NVSHMEM_NEWER=on'])

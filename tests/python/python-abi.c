@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the Python package must know of <shmd.h>, as lines "name number": structures with their fields, and enums. */
+/* Prints the structures and enums of <shmd.h> that the Python package repeats, as lines "name number". */
 #include <stddef.h>
 #include <stdio.h>
 
@@ -65,6 +65,8 @@ static void reductions(void)
 	NUMBER(SHMD_TYPE_UINT64);
 	NUMBER(SHMD_TYPE_FLOAT);
 	NUMBER(SHMD_TYPE_DOUBLE);
+	NUMBER(SHMD_TYPE_HALF);
+	NUMBER(SHMD_TYPE_BFLOAT16);
 	NUMBER(SHMD_REDUCE_SUM);
 	NUMBER(SHMD_REDUCE_PROD);
 	NUMBER(SHMD_REDUCE_MIN);

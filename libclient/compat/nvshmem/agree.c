@@ -62,11 +62,9 @@ int nvs_agree(int error)
 
 int nvs_agree_all(bool mine, bool *ret_all)
 {
-	uint64_t *word = nvs.agreement, *all = nvs.agreement + NVS_AGREEMENT_WORDS;
-	int r;
+	uint64_t sum = 0;
+	int r = nvs_agree_on(mine, &sum);
 
-	*word = mine;
-	r = shmd_reduce(shmd_team_world(nvs.world), all, word, 1, SHMD_TYPE_UINT64, SHMD_REDUCE_AND);
-	*ret_all = !r && *all;
+	*ret_all = !r && sum == (uint64_t)shmd_n_pes(nvs.world);
 	return r;
 }

@@ -158,7 +158,7 @@ static int find_symbols(lookup_fn lookup, void *handle, struct nvs_client *clien
 static int add(lookup_fn lookup, void *handle)
 {
 	struct nvs_client client = {.has_state = true};
-	int r = lookup ? find_symbols(lookup, handle, &client) : shmd_error_set(-EOPNOTSUPP, "this CUDA driver lacks the lookup of symbols");
+	int r = lookup ? find_symbols(lookup, handle, &client) : nvs_lacks("the lookup of symbols");
 
 	if (!r)
 		r = nvs_version_check(client.version, nvs_newer_is_allowed());

@@ -87,6 +87,14 @@ static struct nvs_host_team *team_of(int32_t team)
 	return nvs_ready() ? NULL : nvs_team_at(team);
 }
 
+/* Kernels report a wrong root, and without this check nobody would copy. All members give the same one, so all refuse it. */
+static int check_root(const struct nvs_host_team *team, int root)
+{
+	int n = shmd_team_n_pes(team->team);
+
+	return root >= 0 && root < n ? 0 : shmd_error_set(-EINVAL, "%d is not a PE of a team of %d", root, n);
+}
+
 int nvs_broadcast(const char *name, int32_t team, void *dest, const void *source, size_t bytes, int root, struct nvs_where where)
 {
 	struct nvs_host_team *mine = team_of(team);
@@ -96,7 +104,9 @@ int nvs_broadcast(const char *name, int32_t team, void *dest, const void *source
 		r = check_sides(dest, 1, source, 1, bytes);
 		return nvs_result(name, r ? r : shmd_broadcast_on_stream(mine->team, dest, source, bytes, root, where.stream));
 	}
-	r = mine ? begin(&where) : -EINVAL;
+	r = mine ? check_root(mine, root) : -EINVAL;
+	if (!r)
+		r = begin(&where);
 	if (r < 0)
 		return nvs_fail(name, r);
 	if (shmd_team_my_pe(mine->team) == root)

@@ -16,6 +16,7 @@
 
 #define NVS_IBGDA_LOG2_PIECE 21u /* of the heap: chunks of the runtime begin and end at multiples of it */
 #define NVS_IBGDA_SLOTS 256u /* of results, of each QP */
+#define NVS_IBGDA_RESULTS_BYTES ((uint64_t)NVS_IBGDA_SLOT_BYTES * (1 + NVS_IBGDA_SLOTS)) /* of a QP */
 
 /* Versions that differ in what they count by in qp_group_switches. */
 enum nvs_ibgda_group {

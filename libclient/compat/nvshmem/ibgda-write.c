@@ -11,8 +11,6 @@
 #include "libclient/compat/nvshmem/ibgda.h"
 #include "proto/base/cleanup.h"
 
-#define RESULTS_BYTES ((uint64_t)NVS_IBGDA_SLOT_BYTES * (1 + NVS_IBGDA_SLOTS))
-
 static uint32_t n_places(const struct nvs_ibgda *ibgda)
 {
 	return ibgda->n_rc * (uint32_t)nvs.facts.npes;
@@ -71,7 +69,7 @@ static void fill(struct filling *filling, uint32_t i, uint64_t at)
 		.dbrec = qp->sq_dbrec_addr,
 		.doorbell = qp->doorbell_addr,
 		.cqes = qp->cq_addr,
-		.results = ibgda->results_at + i * RESULTS_BYTES,
+		.results = ibgda->results_at + i * NVS_IBGDA_RESULTS_BYTES,
 		.results_lkey_be = shmd_mr_lkey_be(ibgda->results_mr),
 		.results_rkey_be = shmd_mr_rkey_be(ibgda->results_mr),
 	};

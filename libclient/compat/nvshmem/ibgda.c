@@ -14,11 +14,10 @@
 #define MOST_DEPTH 32768u
 #define MOST_RC 512
 #define TIMEOUT 18 /* 4.096 us << 18, 1.07 s; then requests are sent again */
-#define RESULTS_BYTES ((size_t)NVS_IBGDA_SLOT_BYTES * (1 + NVS_IBGDA_SLOTS)) /* of a queue */
 
 /* ---- settings */
 
-/* What NVSHMEM's own library reads; the runtime has no use for it. */
+/* NVSHMEM's own variable. Only these queues need it, so no row of the runtime's settings has it. */
 static int read_counts(struct nvs_ibgda *ibgda)
 {
 	const char *text = getenv("NVSHMEM_IBGDA_NUM_RC_PER_PE");
@@ -67,7 +66,7 @@ static int open_session(struct nvs_ibgda *ibgda)
 /* Results lie in host memory, where any NIC writes at once. Kernels and NIC know them by one address. */
 static int make_results(struct nvs_ibgda *ibgda)
 {
-	struct shmd_mr_attr attr = {.access = SHMD_ACCESS_LOCAL_WRITE, .length_bytes = ibgda->n_queues * RESULTS_BYTES};
+	struct shmd_mr_attr attr = {.access = SHMD_ACCESS_LOCAL_WRITE, .length_bytes = ibgda->n_queues * NVS_IBGDA_RESULTS_BYTES};
 	int r = shmd_mem_alloc(ibgda->client, attr.length_bytes, &ibgda->results);
 
 	if (!r)

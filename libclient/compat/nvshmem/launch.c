@@ -60,7 +60,7 @@ static int count_blocks(cuda_function function, struct dims block, size_t shared
 	cuda_result result;
 
 	if (!cuda->launch_with || !cuda->max_blocks || !cuda->gpu_attribute)
-		return shmd_error_set(-EOPNOTSUPP, "this CUDA driver lacks cuLaunchKernelEx");
+		return nvs_lacks("cuLaunchKernelEx");
 	result = cuda->max_blocks(&per_unit, function, (int)(block.x * block.y * block.z), shared_bytes);
 	if (result == CUDA_OK)
 		result = cuda->gpu_attribute(&units, GPU_MULTIPROCESSORS, nvs.device->ordinal);

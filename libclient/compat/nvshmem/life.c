@@ -155,7 +155,7 @@ static int prepare(void)
 
 /*
  * Now, since CUDA may wait for kernels that run when the runtime's are loaded. A library that was built without nvcc has none: then syncs on
- * streams are by the driver, and what needs a kernel says so when it is called. In a job with queues nobody has tried them yet.
+ * streams are by the driver, and what needs a kernel says so when it is called. A job with queues does not use them.
  */
 static int find_kernels(void)
 {

@@ -39,6 +39,11 @@ int nvs_result(const char *name, int error)
 	return error < 0 ? nvs_fail(name, error) : NVS_SUCCESS;
 }
 
+int nvs_lacks(const char *what)
+{
+	return shmd_error_set(-EOPNOTSUPP, "this CUDA driver lacks %s", what);
+}
+
 int nvs_missing(const char *name, int *is_known)
 {
 	if (!__atomic_exchange_n(is_known, 1, __ATOMIC_RELAXED))

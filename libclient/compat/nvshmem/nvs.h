@@ -120,6 +120,8 @@ extern struct nvs nvs;
 int nvs_fail(const char *name, int error) __attribute__((cold));
 /* The same for functions that return nothing else: 0 for 0. */
 int nvs_result(const char *name, int error);
+/* -EOPNOTSUPP with a sentence: the driver has no function for this. */
+int nvs_lacks(const char *what) __attribute__((cold));
 /* A name that is not implemented: writes it once. Returns NVS_NOT_SUPPORTED. */
 int nvs_missing(const char *name, int *is_known) __attribute__((cold));
 

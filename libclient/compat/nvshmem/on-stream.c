@@ -9,16 +9,6 @@
 
 #include "libclient/compat/nvshmem/rma.h"
 
-static cuda_address address(const void *memory)
-{
-	return (cuda_address)(uintptr_t)memory;
-}
-
-static int lacks(const char *what)
-{
-	return shmd_error_set(-EOPNOTSUPP, "this CUDA driver lacks %s", what);
-}
-
 static struct shmd_ctx *ctx(void)
 {
 	return shmd_world_ctx(nvs.world);
@@ -64,7 +54,7 @@ static int check_signal(const struct nvs_signal *signal)
 		return shmd_error_set(-EINVAL, "signal operations are SET (%d) and ADD (%d), not %d", NVS_SIGNAL_SET, NVS_SIGNAL_ADD, signal->op);
 	if (signal->op == NVS_SIGNAL_ADD)
 		return nvs_need_kernels();
-	return nvs.device->cuda->stream_write8 ? 0 : lacks("cuStreamWriteValue64");
+	return nvs.device->cuda->stream_write8 ? 0 : nvs_lacks("cuStreamWriteValue64");
 }
 
 /* The write of the word comes after what is before it in the stream, for all who look. */
@@ -79,7 +69,7 @@ static int signal_on(struct nvs_signal signal, int pe, cuda_stream stream)
 		return r;
 	if (signal.op == NVS_SIGNAL_ADD)
 		return shmd_signal_on_stream(ctx(), signal.word, signal.value, SHMD_SIGNAL_ADD, pe, stream);
-	result = cuda->stream_write8(stream, address(at), signal.value, 0);
+	result = cuda->stream_write8(stream, nvs_address(at), signal.value, 0);
 	return result == CUDA_OK ? 0 : cuda_fail(cuda, result, "write a signal");
 }
 
@@ -107,7 +97,7 @@ void nvshmemx_signal_counted_reset(uint64_t *word)
 {
 	int r = nvs_ready();
 
-	(void)nvs_result("nvshmemx_signal_counted_reset", r ? r : device_write_word(nvs.device, address(word), 0, sizeof(*word)));
+	(void)nvs_result("nvshmemx_signal_counted_reset", r ? r : device_write_word(nvs.device, nvs_address(word), 0, sizeof(*word)));
 }
 
 /* ---- waits */
@@ -147,7 +137,7 @@ static bool driver_can(int cmp, uint64_t value)
 static int wait_by_driver(const uint64_t *word, int cmp, uint64_t value, cuda_stream stream)
 {
 	const struct cuda_api *cuda = nvs.device->cuda;
-	cuda_result result = cuda->stream_wait8(stream, address(word), value + (cmp == NVS_CMP_GT),
+	cuda_result result = cuda->stream_wait8(stream, nvs_address(word), value + (cmp == NVS_CMP_GT),
 						cmp == NVS_CMP_EQ ? CUDA_WAIT_EQUAL : CUDA_WAIT_AT_LEAST);
 
 	return result == CUDA_OK ? 0 : cuda_fail(cuda, result, "wait for a signal");

@@ -20,16 +20,6 @@ void *nvs_at(const void *symmetric, int pe)
 	return at;
 }
 
-static cuda_address address(const void *memory)
-{
-	return (cuda_address)(uintptr_t)memory;
-}
-
-static int lacks(const char *what)
-{
-	return shmd_error_set(-EOPNOTSUPP, "this CUDA driver lacks %s", what);
-}
-
 int nvs_copy_on(cuda_stream stream, void *dest, const void *source, size_t bytes)
 {
 	const struct cuda_api *cuda = nvs.device->cuda;
@@ -38,8 +28,8 @@ int nvs_copy_on(cuda_stream stream, void *dest, const void *source, size_t bytes
 	if (!bytes || dest == source)
 		return 0;
 	if (!cuda->copy_any)
-		return lacks("cuMemcpyAsync");
-	result = cuda->copy_any(address(dest), address(source), bytes, stream);
+		return nvs_lacks("cuMemcpyAsync");
+	result = cuda->copy_any(nvs_address(dest), nvs_address(source), bytes, stream);
 	return result == CUDA_OK ? 0 : cuda_fail(cuda, result, "copy");
 }
 
@@ -118,16 +108,36 @@ void nvs_get(const char *name, void *dest, const void *source, size_t bytes, int
 	(void)nvs_result(name, r);
 }
 
-static int copy_strided(char *dest, const char *source, struct nvs_strides strides)
+static int copy_strided_on(char *dest, const char *source, struct nvs_strides strides, cuda_stream stream)
 {
 	int r = dest && source ? 0 : -EINVAL;
 
 	for (size_t i = 0; !r && i < strides.n; i++) {
-		r = copy(dest, source, strides.bytes);
+		r = nvs_copy_on(stream, dest, source, strides.bytes);
 		dest += strides.dest * (ptrdiff_t)strides.bytes;
 		source += strides.source * (ptrdiff_t)strides.bytes;
 	}
-	return r ? r : nvs_quiet();
+	return r;
+}
+
+/* After a failure, too, the caller may change what the earlier elements come from. */
+static int finish_strided(int r)
+{
+	int r2 = nvs_quiet();
+
+	return r ? r : r2;
+}
+
+static int copy_strided(char *dest, const char *source, struct nvs_strides strides)
+{
+	int r = device_enter(nvs.device), r2;
+
+	if (r < 0)
+		return r;
+	r = copy_strided_on(dest, source, strides, nvs.device->stream);
+	__atomic_fetch_add(&nvs.n_copies, 1, __ATOMIC_SEQ_CST);
+	r2 = device_leave(nvs.device, CUDA_OK, "copy");
+	return finish_strided(r ? r : r2);
 }
 
 static int strided_by_queue(char *dest, const char *source, struct nvs_strides strides, int pe, bool is_get)
@@ -139,7 +149,7 @@ static int strided_by_queue(char *dest, const char *source, struct nvs_strides s
 		dest += strides.dest * (ptrdiff_t)strides.bytes;
 		source += strides.source * (ptrdiff_t)strides.bytes;
 	}
-	return r ? r : nvs_quiet();
+	return finish_strided(r);
 }
 
 void nvs_put_strided(const char *name, void *dest, const void *source, struct nvs_strides strides, int pe)
@@ -196,7 +206,7 @@ uint64_t nvshmem_signal_fetch(uint64_t *word)
 	uint64_t value = 0;
 	int r = nvs_ready();
 
-	(void)nvs_result("nvshmem_signal_fetch", r ? r : device_read(nvs.device, &value, address(word), sizeof(value)));
+	(void)nvs_result("nvshmem_signal_fetch", r ? r : device_read(nvs.device, &value, nvs_address(word), sizeof(value)));
 	return value;
 }
 
@@ -233,18 +243,6 @@ void nvs_get_on(const char *name, void *dest, const void *source, size_t bytes, 
 	else if (!r)
 		r = copy_from_on(stream, dest, nvs_at(source, pe), bytes);
 	(void)nvs_result(name, r);
-}
-
-static int copy_strided_on(char *dest, const char *source, struct nvs_strides strides, cuda_stream stream)
-{
-	int r = dest && source ? 0 : -EINVAL;
-
-	for (size_t i = 0; !r && i < strides.n; i++) {
-		r = nvs_copy_on(stream, dest, source, strides.bytes);
-		dest += strides.dest * (ptrdiff_t)strides.bytes;
-		source += strides.source * (ptrdiff_t)strides.bytes;
-	}
-	return r;
 }
 
 void nvs_put_strided_on(const char *name, void *dest, const void *source, struct nvs_strides strides, int pe, cuda_stream stream)

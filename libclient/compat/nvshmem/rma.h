@@ -16,6 +16,11 @@
 /* A value in the registers of an integer; 16-bit floating-point types of CUDA travel so, too. */
 typedef uint16_t nvs_half;
 
+static inline cuda_address nvs_address(const void *memory)
+{
+	return (cuda_address)(uintptr_t)memory;
+}
+
 /* By the host: complete when it returns, or by the next quiet. */
 void nvs_put(const char *name, void *dest, const void *source, size_t bytes, int pe, bool is_now);
 void nvs_get(const char *name, void *dest, const void *source, size_t bytes, int pe, bool is_now);

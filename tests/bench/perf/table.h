@@ -44,7 +44,7 @@ struct perf_table {
 const char *perf_side_name(enum perf_side side);
 
 /*
- * What PE 0 of a run printed: lines "ROW FIGURE" and "# gpu NAME"; empty lines are skipped. -EPROTO: another line, a row twice, or a figure that is not
+ * Adds the output of PE 0 of a run: lines "ROW FIGURE" and "# gpu NAME"; it skips empty lines. -EPROTO: another line, a row twice, or a figure that is not
  * positive; -ENOSPC: more than PERF_MAX_RUNS. The table may hold part of a text that is refused.
  */
 int perf_table_read(struct perf_table *table, enum perf_side side, const char *text);
