@@ -80,6 +80,19 @@ SHMDB_FN int __all_sync(uint32_t lanes, int says_yes)
 	return (int)all;
 }
 
+SHMDB_FN uint32_t __ballot_sync(uint32_t lanes, int says_yes)
+{
+	uint32_t all;
+
+	asm volatile("{.reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.ballot.b32 %0, p, %2;}" : "=r"(all) : "r"((uint32_t)says_yes), "r"(lanes));
+	return all;
+}
+
+SHMDB_FN int __any_sync(uint32_t lanes, int says_yes)
+{
+	return __ballot_sync(lanes, says_yes) != 0;
+}
+
 SHMDB_FN void __syncwarp(uint32_t lanes = 0xffffffffu)
 {
 	asm volatile("bar.warp.sync %0;" : : "r"(lanes) : "memory");

@@ -248,6 +248,7 @@ SHMDI_FN int shmd_dev_lock_test(struct shmd_dev_ctx *ctx, uint64_t *lock);
 /* shmd_dev_quiet() first. SHMD_DEV_INVALID if no thread of this PE asked for it. */
 SHMDI_FN int shmd_dev_unlock(struct shmd_dev_ctx *ctx, uint64_t *lock);
 
+#include <shmd/dev/impl/pe-amo.h>
 #include <shmd/dev/impl/pe-ops.h>
 #include <shmd/dev/impl/pe-sync.h>
 #include <shmd/dev/impl/pe-wait.h>

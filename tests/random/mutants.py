@@ -49,16 +49,16 @@ MUTANTS = [
     ('inline-bytes-in-the-wrong-order', PE + 'queue.h', 'value |= (uint64_t)local[i] << (8 * i);', 'value |= (uint64_t)local[i] << (8 * (i ^ 1));', 'rc'),
     ('float-of-4-bytes-in-the-wrong-half', PE + 'queue.h', 'swap->shift = (uint32_t)(swap->remote.iova & 4) * 8;', 'swap->shift = 0;', 'rc'),
     ('signal-before-its-data', PE + 'ops.h',
-     '\tshmdi_copy((void *)(uintptr_t)at.addr, put->source, put->bytes, mode->scope);\n\tif (shmdi_scope_enter(mode->scope))\n'
-     '\t\tshmdi_signal_store((uint64_t *)(uintptr_t)word.addr, signal);',
-     '\tif (shmdi_scope_enter(mode->scope))\n\t\tshmdi_signal_store((uint64_t *)(uintptr_t)word.addr, signal);\n'
-     '\tshmdi_copy((void *)(uintptr_t)at.addr, put->source, put->bytes, mode->scope);', 'mapped'),
+     '\tshmdi_copy((void *)(uintptr_t)at.addr, put.source, put.bytes, mode.scope);\n\tif (shmdi_scope_enter(mode.scope))\n'
+     '\t\tshmdi_signal_store((uint64_t *)(uintptr_t)word.addr, &signal);',
+     '\tif (shmdi_scope_enter(mode.scope))\n\t\tshmdi_signal_store((uint64_t *)(uintptr_t)word.addr, &signal);\n'
+     '\tshmdi_copy((void *)(uintptr_t)at.addr, put.source, put.bytes, mode.scope);', 'mapped'),
     ('signal-is-always-set', PE + 'ops.h', 'signal->op == SHMD_DEV_SIGNAL_SET ? SHMD_DEV_AMO_SWAP : SHMD_DEV_AMO_ADD', 'SHMD_DEV_AMO_SWAP', 'mapped'),
     ('wait-some-forgets-the-last', PE + 'wait-many.h', 'for (; i < many->n; i = shmdi_many_next(many, i + 1, 1))\n\t\tret_indexes[n++] = i;',
      'for (; i < many->n; i++)\n\t\tret_indexes[n++] = i;', 'mapped'),
     ('wait-compares-without-sign', PE + 'wait.h', 'until.flip = (cmp & SHMD_DEV_CMP_SIGNED) ? 1ull << 63 : 0;', 'until.flip = 0;', 'mapped'),
     ('unlock-completes-nothing', PE + 'lock.h', 'rc = shmd_dev_quiet_as(lock->ctx, lock->mode);', 'rc = SHMD_DEV_OK;', 'slow_rc rc'),
-    ('atomic-on-the-own-copy', PE + 'ops.h', 'shmdi_pes_amo_post((void *)(uintptr_t)at.addr, &amo);', 'shmdi_pes_amo_post(dest, &amo);', 'mapped'),
+    ('atomic-on-the-own-copy', PE + 'amo.h', 'shmdi_pes_amo_post((void *)(uintptr_t)at.addr, &amo);', 'shmdi_pes_amo_post(dest, &amo);', 'mapped'),
     ('free-by-all-but-one', RUNTIME + 'heap/heap-alloc.c', '++heap->blocks[slots[i]].n_freed == heap->attr.n_pes)',
      '++heap->blocks[slots[i]].n_freed == heap->attr.n_pes - (heap->attr.n_pes > 1))', 'mapped'),
     ('realloc-frees-the-old-place-twice-as-large', RUNTIME + 'heap/heap-alloc.c', 'heap->stats.live_bytes -= block->size;\n\theap_block_free(heap, slot);',

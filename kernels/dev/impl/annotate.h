@@ -38,7 +38,8 @@
 /*
  * SHMDI_FN is inlined wherever it is called, so that constant arguments fold. SHMDI_API is a plain function: inlined as the
  * compiler sees fit, or taken from the library. SHMDI_SLOW keeps the loops behind fast paths out of line, SHMDI_APART what is
- * long and no slower than the rest.
+ * long and no slower than the rest. SHMDI_FAR is what a call does where the context has nothing at hand: seldom on a GPU, where its registers
+ * would be those of each caller, and always in the library's own calls, as C.
  */
 #if SHMDI_CUDA
 #define SHMDI_FN static __device__ __forceinline__
@@ -49,11 +50,13 @@
 #endif
 #define SHMDI_SLOW static __device__ __noinline__ __attribute__((unused))
 #define SHMDI_APART SHMDI_SLOW
+#define SHMDI_FAR SHMDI_SLOW
 #else
 #define SHMDI_FN static inline __attribute__((always_inline, unused))
 #define SHMDI_API static inline __attribute__((unused))
 #define SHMDI_SLOW static __attribute__((noinline, cold, unused))
 #define SHMDI_APART static __attribute__((noinline, unused))
+#define SHMDI_FAR SHMDI_FN
 #endif
 
 /*
@@ -98,6 +101,13 @@ SHMDI_FN void shmdi_fixed16(const void *src, uint64_t *ret_lo, uint64_t *ret_hi)
 
 #define SHMDI_LIKELY(x) __builtin_expect(!!(x), 1)
 #define SHMDI_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* Nothing is at hand. */
+#if SHMDI_CUDA
+#define SHMDI_IS_FAR(x) SHMDI_UNLIKELY(x)
+#else
+#define SHMDI_IS_FAR(x) (x)
+#endif
 
 /* A condition that the compiler may rely on. */
 #if SHMDI_CUDA

@@ -24,6 +24,7 @@
 struct shmdi_words {
 	const struct shmd_dev_team *team;
 	uint64_t buffer; /* from the scratch of any member */
+	uint64_t own; /* the caller's buffer */
 	uint64_t number;
 	uint32_t mark;
 	uint32_t n, me;
@@ -34,24 +35,11 @@ SHMDI_FN int shmdi_words_fit(const struct shmd_dev_team *team, uint64_t bytes)
 	return bytes <= SHMD_DEV_WORDS_DATA && SHMDI_FIXED(team->words_from_scratch) && SHMDI_FIXED(team->near_scratch[0]);
 }
 
-/* Where the elements of member `sender` are in the buffer of member `at`. */
-SHMDI_FN uint64_t shmdi_words_part(const struct shmdi_words *words, uint32_t at, uint32_t sender)
-{
-	return shmdi_team_near(words->team, at) + words->buffer + sender * SHMD_DEV_WORDS_PART_BYTES;
-}
-
 /* ---- a unit ------------------------------------------------------------------------------------------------------------------------ */
 
 SHMDI_FN void shmdi_unit_send(uint64_t at, uint64_t data, uint32_t mark)
 {
-	uint64_t first = (uint64_t)mark << 32 | (uint32_t)data, second = (uint64_t)mark << 32 | data >> 32;
-
-#if SHMDI_CUDA
-	asm volatile("st.relaxed.sys.v2.u64 [%0], {%1, %2};" ::"l"(at), "l"(first), "l"(second) : "memory");
-#else
-	__atomic_store_n((uint64_t *)(uintptr_t)at, first, __ATOMIC_RELEASE);
-	__atomic_store_n((uint64_t *)(uintptr_t)at + 1, second, __ATOMIC_RELEASE);
-#endif
+	shmdi_pes_store_pair((uint64_t *)(uintptr_t)at, (uint64_t)mark << 32 | (uint32_t)data, (uint64_t)mark << 32 | data >> 32);
 }
 
 /* Whether it has come. */
@@ -59,12 +47,7 @@ SHMDI_FN int shmdi_unit_look(uint64_t at, uint32_t mark, uint64_t *ret_data)
 {
 	uint64_t first, second;
 
-#if SHMDI_CUDA
-	asm volatile("ld.relaxed.sys.v2.u64 {%0, %1}, [%2];" : "=l"(first), "=l"(second) : "l"(at) : "memory");
-#else
-	first = __atomic_load_n((const uint64_t *)(uintptr_t)at, __ATOMIC_ACQUIRE);
-	second = __atomic_load_n((const uint64_t *)(uintptr_t)at + 1, __ATOMIC_ACQUIRE);
-#endif
+	shmdi_pes_load_pair((const uint64_t *)(uintptr_t)at, &first, &second);
 	*ret_data = (uint32_t)first | second << 32;
 	return first >> 32 == mark && second >> 32 == mark;
 }
@@ -158,14 +141,14 @@ SHMDI_FN uint64_t shmdi_unit_combine(uint32_t type, uint32_t op, uint64_t a, uin
 SHMDI_FN void shmdi_words_send(const struct shmdi_words *words, const struct shmd_dev_coll *args, uint64_t bytes, int scope)
 {
 	uint64_t at = (uint64_t)shmdi_scope_rank(scope) * SHMDI_WORDS_UNIT, step = (uint64_t)shmdi_scope_size(scope) * SHMDI_WORDS_UNIT, data;
+	uint64_t part = words->buffer + words->me * SHMD_DEV_WORDS_PART_BYTES;
 	uint32_t i;
 
 	for (; at < bytes; at += step) {
 		data = shmdi_unit_load((const uint8_t *)args->source + at, bytes - at);
-		for (i = 0; i < words->n; i++) {
-			if (i != words->me)
-				shmdi_unit_send(shmdi_words_part(words, i, words->me) + 2 * at, data, words->mark);
-		}
+		SHMDI_ROLLED
+		for (i = 1; i < words->n; i++)
+			shmdi_unit_send(SHMDI_FIXED(words->team->near_scratch[i]) + part + 2 * at, data, words->mark);
 	}
 }
 
@@ -177,10 +160,11 @@ SHMDI_FN int shmdi_words_sum(struct shmd_dev_ctx *ctx, const struct shmdi_words 
 	uint32_t i;
 	int rc = SHMD_DEV_OK;
 
+	SHMDI_ROLLED
 	for (i = 0; i < words->n && !rc; i++) {
 		next = own;
 		if (i != words->me)
-			rc = shmdi_unit_await(ctx, words, shmdi_words_part(words, words->me, i) + 2 * at, timeout_nsec, &next);
+			rc = shmdi_unit_await(ctx, words, words->own + i * SHMD_DEV_WORDS_PART_BYTES + 2 * at, timeout_nsec, &next);
 		sum = i ? shmdi_unit_combine(args->type, args->op, sum, next) : next;
 	}
 	*ret_sum = sum;
@@ -229,6 +213,7 @@ SHMDI_FN int shmdi_words_begin(struct shmdi_words *words, struct shmd_dev_ctx *c
 	words->number = team->n_words;
 	words->mark = (uint32_t)words->number << 1 | 1;
 	words->buffer = SHMDI_FIXED(team->words_from_scratch) + (words->number & 1) * SHMD_DEV_WORDS_BUFFER_BYTES;
+	words->own = SHMDI_FIXED(team->near_scratch[0]) + words->buffer;
 	words->n = SHMDI_FIXED(team->n_pes);
 	words->me = SHMDI_FIXED(team->my_pe);
 	if (SHMDI_LIKELY(words->mark != 1 || !words->number))

@@ -64,6 +64,28 @@ SHMDI_FN uint64_t shmdi_pes_load(const void *word, uint32_t bytes)
 #endif
 }
 
+/* Two words, aligned to both: a reader sees each of them whole, or not yet. */
+SHMDI_FN void shmdi_pes_store_pair(uint64_t *words, uint64_t first, uint64_t second)
+{
+#if SHMDI_CUDA
+	asm volatile("st.relaxed.sys.v2.u64 [%0], {%1, %2};" ::"l"(words), "l"(first), "l"(second) : "memory");
+#else
+	__atomic_store_n(words, first, __ATOMIC_RELEASE);
+	__atomic_store_n(words + 1, second, __ATOMIC_RELEASE);
+#endif
+}
+
+/* On a GPU they order nothing: what they say is in themselves. */
+SHMDI_FN void shmdi_pes_load_pair(const uint64_t *words, uint64_t *ret_first, uint64_t *ret_second)
+{
+#if SHMDI_CUDA
+	asm volatile("ld.relaxed.sys.v2.u64 {%0, %1}, [%2];" : "=l"(*ret_first), "=l"(*ret_second) : "l"(words) : "memory");
+#else
+	*ret_first = __atomic_load_n(words, __ATOMIC_ACQUIRE);
+	*ret_second = __atomic_load_n(words + 1, __ATOMIC_ACQUIRE);
+#endif
+}
+
 /* Everything this caller stored comes before the word. */
 SHMDI_FN void shmdi_pes_publish64(uint64_t *word, uint64_t v)
 {
@@ -159,38 +181,74 @@ SHMDI_FN uint64_t shmdi_amo_outcome(const struct shmd_dev_amo *amo, uint64_t wor
 #if SHMDI_CUDA
 #define SHMDI_WORD64 unsigned long long
 #define SHMDI_WORD32 unsigned int
-#define SHMDI_PES_ADD(word, v) atomicAdd_system(word, v)
-#define SHMDI_PES_AND(word, v) atomicAnd_system(word, v)
-#define SHMDI_PES_OR(word, v) atomicOr_system(word, v)
-#define SHMDI_PES_XOR(word, v) atomicXor_system(word, v)
-#define SHMDI_PES_SWAP(word, v) atomicExch_system(word, v)
+/*
+ * Heaps are global memory. An atomic by a pointer of any kind, as those of CUDA's functions are, comes with code for shared memory of a block.
+ */
+#define SHMDI_PES_FN(name, T, op, c)                                                                                               \
+	SHMDI_FN T shmdi_pes_##name(T *word, T v)                                                                                  \
+	{                                                                                                                          \
+		T old;                                                                                                             \
+                                                                                                                                   \
+		asm volatile("{ .reg .u64 at; cvta.to.global.u64 at, %1; atom.relaxed.sys.global." op " %0, [at], %2; }"           \
+			     : "=" c(old)                                                                                          \
+			     : "l"(word), c(v)                                                                                     \
+			     : "memory");                                                                                          \
+		return old;                                                                                                        \
+	}
+#define SHMDI_PES_CAS_FN(name, T, op, c)                                                                                           \
+	SHMDI_FN T shmdi_pes_##name(T *word, T expected, T v)                                                                      \
+	{                                                                                                                          \
+		T old;                                                                                                             \
+                                                                                                                                   \
+		asm volatile("{ .reg .u64 at; cvta.to.global.u64 at, %1; atom.relaxed.sys.global." op " %0, [at], %2, %3; }"       \
+			     : "=" c(old)                                                                                          \
+			     : "l"(word), c(expected), c(v)                                                                        \
+			     : "memory");                                                                                          \
+		return old;                                                                                                        \
+	}
 #else
 #define SHMDI_WORD64 uint64_t
 #define SHMDI_WORD32 uint32_t
-#define SHMDI_PES_ADD(word, v) __atomic_fetch_add(word, v, __ATOMIC_ACQ_REL)
-#define SHMDI_PES_AND(word, v) __atomic_fetch_and(word, v, __ATOMIC_ACQ_REL)
-#define SHMDI_PES_OR(word, v) __atomic_fetch_or(word, v, __ATOMIC_ACQ_REL)
-#define SHMDI_PES_XOR(word, v) __atomic_fetch_xor(word, v, __ATOMIC_ACQ_REL)
-#define SHMDI_PES_SWAP(word, v) __atomic_exchange_n(word, v, __ATOMIC_ACQ_REL)
+#define SHMDI_PES_FN(name, T, op, c)                                                                                               \
+	SHMDI_FN T shmdi_pes_##name(T *word, T v)                                                                                  \
+	{                                                                                                                          \
+		return op(word, v, __ATOMIC_ACQ_REL);                                                                              \
+	}
+#define SHMDI_PES_CAS_FN(name, T, op, c)                                                                                           \
+	SHMDI_FN T shmdi_pes_##name(T *word, T expected, T v)                                                                      \
+	{                                                                                                                          \
+		__atomic_compare_exchange_n(word, &expected, v, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);                            \
+		return expected;                                                                                                   \
+	}
+#endif
+
+#if SHMDI_CUDA
+#define SHMDI_PES_BOTH(name, op)                                                                                                   \
+	SHMDI_PES_FN(name##64, SHMDI_WORD64, op "64", "l") SHMDI_PES_FN(name##32, SHMDI_WORD32, op "32", "r")
+SHMDI_PES_BOTH(add, "add.u")
+SHMDI_PES_BOTH(and, "and.b")
+SHMDI_PES_BOTH(or, "or.b")
+SHMDI_PES_BOTH(xor, "xor.b")
+SHMDI_PES_BOTH(exch, "exch.b")
+SHMDI_PES_CAS_FN(cas64, SHMDI_WORD64, "cas.b64", "l")
+SHMDI_PES_CAS_FN(cas32, SHMDI_WORD32, "cas.b32", "r")
+#else
+#define SHMDI_PES_BOTH(name, op) SHMDI_PES_FN(name##64, SHMDI_WORD64, op, ) SHMDI_PES_FN(name##32, SHMDI_WORD32, op, )
+SHMDI_PES_BOTH(add, __atomic_fetch_add)
+SHMDI_PES_BOTH(and, __atomic_fetch_and)
+SHMDI_PES_BOTH(or, __atomic_fetch_or)
+SHMDI_PES_BOTH(xor, __atomic_fetch_xor)
+SHMDI_PES_BOTH(exch, __atomic_exchange_n)
+SHMDI_PES_CAS_FN(cas64, SHMDI_WORD64, , )
+SHMDI_PES_CAS_FN(cas32, SHMDI_WORD32, , )
 #endif
 
 /* Returns the previous value. */
 SHMDI_FN uint64_t shmdi_pes_compare_swap(void *word, uint32_t bytes, uint64_t expected, uint64_t v)
 {
-#if SHMDI_CUDA
 	if (bytes == 8)
-		return atomicCAS_system((SHMDI_WORD64 *)word, (SHMDI_WORD64)expected, (SHMDI_WORD64)v);
-	return atomicCAS_system((SHMDI_WORD32 *)word, (SHMDI_WORD32)expected, (SHMDI_WORD32)v);
-#else
-	uint32_t expected32 = (uint32_t)expected;
-
-	if (bytes == 8) {
-		__atomic_compare_exchange_n((uint64_t *)word, &expected, v, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-		return expected;
-	}
-	__atomic_compare_exchange_n((uint32_t *)word, &expected32, (uint32_t)v, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-	return expected32;
-#endif
+		return shmdi_pes_cas64((SHMDI_WORD64 *)word, (SHMDI_WORD64)expected, (SHMDI_WORD64)v);
+	return shmdi_pes_cas32((SHMDI_WORD32 *)word, (SHMDI_WORD32)expected, (SHMDI_WORD32)v);
 }
 
 /* Swaps until no other operation came between. */
@@ -212,15 +270,15 @@ SHMDI_FN uint64_t shmdi_pes_amo64(void *at, const struct shmd_dev_amo *amo)
 
 	switch (amo->op) {
 	case SHMD_DEV_AMO_ADD:
-		return SHMDI_PES_ADD(word, amo->value);
+		return shmdi_pes_add64(word, amo->value);
 	case SHMD_DEV_AMO_AND:
-		return SHMDI_PES_AND(word, amo->value);
+		return shmdi_pes_and64(word, amo->value);
 	case SHMD_DEV_AMO_OR:
-		return SHMDI_PES_OR(word, amo->value);
+		return shmdi_pes_or64(word, amo->value);
 	case SHMD_DEV_AMO_XOR:
-		return SHMDI_PES_XOR(word, amo->value);
+		return shmdi_pes_xor64(word, amo->value);
 	default:
-		return SHMDI_PES_SWAP(word, amo->value);
+		return shmdi_pes_exch64(word, amo->value);
 	}
 }
 
@@ -231,15 +289,15 @@ SHMDI_FN uint64_t shmdi_pes_amo32(void *at, const struct shmd_dev_amo *amo)
 
 	switch (amo->op) {
 	case SHMD_DEV_AMO_ADD:
-		return SHMDI_PES_ADD(word, value);
+		return shmdi_pes_add32(word, value);
 	case SHMD_DEV_AMO_AND:
-		return SHMDI_PES_AND(word, value);
+		return shmdi_pes_and32(word, value);
 	case SHMD_DEV_AMO_OR:
-		return SHMDI_PES_OR(word, value);
+		return shmdi_pes_or32(word, value);
 	case SHMD_DEV_AMO_XOR:
-		return SHMDI_PES_XOR(word, value);
+		return shmdi_pes_xor32(word, value);
 	default:
-		return SHMDI_PES_SWAP(word, value);
+		return shmdi_pes_exch32(word, value);
 	}
 }
 

@@ -37,7 +37,7 @@ SHMDI_FN struct shmd_dev_mode shmdi_ctx_mode(const struct shmd_dev_ctx *ctx)
 	return shmd_dev_ctx_mode(ctx, SHMD_DEV_THREAD);
 }
 
-/* What changes of a context is here. */
+/* The context itself, where this is a copy: it has what changes. */
 SHMDI_FN struct shmd_dev_ctx *shmdi_ctx_self(struct shmd_dev_ctx *ctx)
 {
 	uint64_t self = SHMDI_CTX(ctx->self_addr);
@@ -150,36 +150,40 @@ SHMDI_FN int shmdi_pe_reach(const struct shmd_dev_world *world, struct shmdi_pe_
 
 /* ---- at hand ------------------------------------------------------------------------------------------------------------------ */
 
-/* Bytes of the near heap that came into use after the context was made. */
-SHMDI_SLOW int shmdi_near_has(const struct shmd_dev_ctx *ctx, uint64_t offset, uint64_t bytes)
-{
-	return shmdi_heap_has(&shmdi_world_of(ctx)->heap[SHMDI_CTX(ctx->near.heap)], offset, bytes);
-}
-
-/* The copy of ptr at a PE of the context; 0: look in the world. All threads of a scope get the same answer, without a barrier. */
+/*
+ * The copy of ptr at a PE of the context; 0: look in the world. All threads of a scope get the same answer, without a barrier. One condition in
+ * place of several branches: a GPU's single thread takes longer over these than over the store behind them.
+ */
 SHMDI_FN uint64_t shmdi_near_find(const struct shmd_dev_ctx *ctx, const void *ptr, uint64_t bytes, uint32_t pe)
 {
-	uint64_t offset = (uint64_t)(uintptr_t)ptr - SHMDI_CTX(ctx->near.own_addr), used = SHMDI_CTX(ctx->near.used_bytes), base;
+	uint64_t offset = (uint64_t)(uintptr_t)ptr - SHMDI_CTX(ctx->near.own_addr), used = SHMDI_CTX(ctx->near.used_bytes);
+	uint64_t base = SHMDI_CTX(ctx->near.peer_addr[pe & (SHMD_DEV_NEAR_PES - 1)]);
+	int is_near = (pe < SHMD_DEV_NEAR_PES) & (base != 0) & (offset < used) & (bytes <= used - offset);
 
-	if (SHMDI_UNLIKELY(pe >= SHMD_DEV_NEAR_PES))
-		return 0;
-	base = SHMDI_CTX(ctx->near.peer_addr[pe]);
-	if (SHMDI_UNLIKELY(!base))
-		return 0;
-	if (SHMDI_UNLIKELY(offset > used || bytes > used - offset) && !shmdi_near_has(ctx, offset, bytes))
-		return 0;
-	return base + offset;
+	return is_near ? base + offset : 0;
+}
+
+/* The same for a word, which is refused here if it is not aligned. Heaps begin and end at multiples of a word. */
+SHMDI_FN uint64_t shmdi_near_word(const struct shmd_dev_ctx *ctx, const void *word, uint32_t bytes, uint32_t pe)
+{
+	uint64_t offset = (uint64_t)(uintptr_t)word - SHMDI_CTX(ctx->near.own_addr);
+	uint64_t base = SHMDI_CTX(ctx->near.peer_addr[pe & (SHMD_DEV_NEAR_PES - 1)]);
+	int is_near = (pe < SHMD_DEV_NEAR_PES) & (base != 0) & (offset < SHMDI_CTX(ctx->near.used_bytes)) & (((uint32_t)offset & (bytes - 1)) == 0);
+
+	return is_near ? base + offset : 0;
 }
 
 /* The same for atomics and signals. */
-SHMDI_FN uint64_t shmdi_near_word(const struct shmd_dev_ctx *ctx, const void *word, uint32_t bytes, uint32_t pe)
+SHMDI_FN uint64_t shmdi_near_amo(const struct shmd_dev_ctx *ctx, const void *word, uint32_t bytes, uint32_t pe)
 {
-	return SHMDI_LIKELY(SHMDI_CTX(ctx->near.flags) & SHMD_NEAR_ATOMICS) ? shmdi_near_find(ctx, word, bytes, pe) : 0;
+	uint64_t addr = shmdi_near_word(ctx, word, bytes, pe);
+
+	return SHMDI_CTX(ctx->near.flags) & SHMD_NEAR_ATOMICS ? addr : 0;
 }
 
 /*
- * PEs that have ended, where something is near. The memory of a PE that has ended stays mapped, so callers look before an operation, carry it
- * out, and ask for its status by the number; on a GPU the look costs no time then. It may be from a cache, which a wait or a quiet empties.
+ * PEs that have ended, where something is near. The memory of a PE that has ended stays mapped, so callers look, carry the operation out, and
+ * see to what they found behind it: so a GPU does not wait for the look. It may be from a cache, which a wait or a quiet empties.
  */
 SHMDI_FN uint32_t shmdi_near_gone(const struct shmd_dev_ctx *ctx)
 {
@@ -201,12 +205,6 @@ SHMDI_SLOW int shmdi_near_look(const struct shmd_dev_ctx *ctx, uint32_t pe, int 
 	if (shmdi_scope_enter(scope) && shmdi_pe_number(ctx, world, pe, &pe))
 		rc = shmdi_path_status(shmdi_path_load(shmdi_pe_entry(world, pe), SHMDI_CTX(ctx->near.heap)));
 	return shmdi_scope_leave(scope, rc);
-}
-
-/* The status of an operation in place. All threads of the scope, behind a barrier. */
-SHMDI_FN int shmdi_near_status(const struct shmd_dev_ctx *ctx, uint32_t pe, int scope, uint32_t gone)
-{
-	return SHMDI_LIKELY(!shmdi_scope_any(scope, gone != 0)) ? (int)SHMD_DEV_OK : shmdi_near_look(ctx, pe, scope);
 }
 
 /* ---- in the world -------------------------------------------------------------------------------------------------------------- */

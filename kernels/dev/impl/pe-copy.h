@@ -128,7 +128,15 @@ SHMDI_FN int shmdi_copy_is_short(const void *dest, const void *source, uint64_t 
 }
 #endif
 
-/* The share of this thread; all threads of the scope call. */
+/* Whether this thread has nothing of a copy: most of a block have nothing of a short one. */
+SHMDI_FN int shmdi_copy_is_others(const void *dest, const void *source, uint64_t bytes, int scope)
+{
+	uint64_t all = (uint64_t)(uintptr_t)dest | (uint64_t)(uintptr_t)source | bytes;
+
+	return (uint64_t)shmdi_scope_rank(scope) * (all % 16 ? 1 : 16) >= bytes && bytes;
+}
+
+/* The share of this thread; all threads of the scope call, but those that have nothing. */
 SHMDI_FN void shmdi_copy_share(void *dest, const void *source, uint64_t bytes, int scope)
 {
 #if SHMDI_CUDA

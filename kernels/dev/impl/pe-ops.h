@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * put, get, p, g, signals and atomics on a PE: the choice between memory that is mapped here and queues. Contracts are in
+ * put, get, p, g and signals on a PE: the choice between memory that is mapped here and queues. Contracts are in
  * pe.h, which includes this.
  *
  * Each call first asks what the context has at hand (shmdi_near_find), which leads to mapped memory by one load. The rest, with _far in its
@@ -11,13 +11,14 @@
 #ifndef SHMDI_PE_OPS_H
 #define SHMDI_PE_OPS_H
 
+#include <shmd/dev/impl/pe-amo.h>
 #include <shmd/dev/impl/pe-at.h>
 #include <shmd/dev/impl/pe-copy.h>
 #include <shmd/dev/impl/pe-queue.h>
 
 /* ---- put and get ------------------------------------------------------------------------------------------------------------- */
 
-SHMDI_FN int shmdi_far_put(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
+SHMDI_FAR int shmdi_far_put(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
 			   struct shmd_dev_mode mode, int waits)
 {
 	struct shmdi_pe_at at;
@@ -31,22 +32,33 @@ SHMDI_FN int shmdi_far_put(struct shmd_dev_ctx *ctx, void *dest, const void *sou
 	return SHMD_DEV_OK;
 }
 
+/* In place, as far as it is this thread's. Returns whether to look again: nothing is at hand, or some PE has ended. */
+SHMDI_FN int shmdi_near_put(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe, int scope)
+{
+	uint64_t addr;
+	uint32_t gone;
+
+	if (shmdi_copy_is_others(dest, source, bytes, scope))
+		return 0;
+	addr = shmdi_near_find(ctx, dest, bytes, pe);
+	if (SHMDI_IS_FAR(!addr))
+		return 1;
+	gone = shmdi_near_gone(ctx);
+	shmdi_copy_share((void *)(uintptr_t)addr, source, bytes, scope);
+	return gone != 0;
+}
+
 /* waits: until the source may be changed. */
 SHMDI_FN int shmdi_pe_put(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
 			  const struct shmd_dev_mode *mode, int waits)
 {
-	uint64_t addr = shmdi_near_find(ctx, dest, bytes, pe);
-	uint32_t gone;
-
-	if (SHMDI_UNLIKELY(!addr))
-		return shmdi_far_put(ctx, dest, source, bytes, pe, *mode, waits);
-	gone = shmdi_near_gone(ctx);
 	(void)shmdi_scope_enter(mode->scope);
-	shmdi_copy_share((void *)(uintptr_t)addr, source, bytes, mode->scope);
-	return shmdi_near_status(ctx, pe, mode->scope, gone);
+	if (SHMDI_IS_FAR(shmdi_scope_any(mode->scope, shmdi_near_put(ctx, dest, source, bytes, pe, mode->scope))))
+		return shmdi_far_put(ctx, dest, source, bytes, pe, *mode, waits);
+	return SHMD_DEV_OK;
 }
 
-SHMDI_FN int shmdi_far_get(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
+SHMDI_FAR int shmdi_far_get(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
 			   struct shmd_dev_mode mode, int waits)
 {
 	struct shmdi_pe_at at;
@@ -60,19 +72,29 @@ SHMDI_FN int shmdi_far_get(struct shmd_dev_ctx *ctx, void *dest, const void *sou
 	return SHMD_DEV_OK;
 }
 
+SHMDI_FN int shmdi_near_get(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe, int scope)
+{
+	uint64_t addr;
+	uint32_t gone;
+
+	if (shmdi_copy_is_others(dest, source, bytes, scope))
+		return 0;
+	addr = shmdi_near_find(ctx, source, bytes, pe);
+	if (SHMDI_IS_FAR(!addr))
+		return 1;
+	gone = shmdi_near_gone(ctx);
+	shmdi_copy_share(dest, (const void *)(uintptr_t)addr, bytes, scope);
+	return gone != 0;
+}
+
 /* waits: until the data is there. */
 SHMDI_FN int shmdi_pe_get(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
 			  const struct shmd_dev_mode *mode, int waits)
 {
-	uint64_t addr = shmdi_near_find(ctx, source, bytes, pe);
-	uint32_t gone;
-
-	if (SHMDI_UNLIKELY(!addr))
-		return shmdi_far_get(ctx, dest, source, bytes, pe, *mode, waits);
-	gone = shmdi_near_gone(ctx);
 	(void)shmdi_scope_enter(mode->scope);
-	shmdi_copy_share(dest, (const void *)(uintptr_t)addr, bytes, mode->scope);
-	return shmdi_near_status(ctx, pe, mode->scope, gone);
+	if (SHMDI_IS_FAR(shmdi_scope_any(mode->scope, shmdi_near_get(ctx, dest, source, bytes, pe, mode->scope))))
+		return shmdi_far_get(ctx, dest, source, bytes, pe, *mode, waits);
+	return SHMD_DEV_OK;
 }
 
 SHMDI_FN int shmd_dev_put_as(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
@@ -126,11 +148,13 @@ SHMDI_FN int shmdi_word_is_valid(const void *word, uint32_t bytes)
 	return SHMDI_LIKELY(shmdi_bytes_are_word(bytes) && !((uintptr_t)word & (bytes - 1)));
 }
 
-SHMDI_FN int shmdi_far_p(struct shmd_dev_ctx *ctx, void *dest, uint64_t value, uint32_t bytes, uint32_t pe, struct shmd_dev_mode mode)
+SHMDI_FAR int shmdi_far_p(struct shmd_dev_ctx *ctx, void *dest, uint64_t value, uint32_t bytes, uint32_t pe, struct shmd_dev_mode mode)
 {
 	struct shmdi_pe_at at;
-	int rc = shmdi_pe_find(ctx, dest, bytes, pe, mode.scope, &at);
+	int rc = SHMD_DEV_INVALID;
 
+	if (shmdi_word_is_valid(dest, bytes))
+		rc = shmdi_pe_find(ctx, dest, bytes, pe, mode.scope, &at);
 	if (SHMDI_UNLIKELY(rc))
 		return rc;
 	if (SHMDI_UNLIKELY(!at.addr))
@@ -143,18 +167,15 @@ SHMDI_FN int shmdi_far_p(struct shmd_dev_ctx *ctx, void *dest, uint64_t value, u
 SHMDI_FN int shmd_dev_p_as(struct shmd_dev_ctx *ctx, void *dest, uint64_t value, uint32_t bytes, uint32_t pe,
 			   struct shmd_dev_mode mode)
 {
-	uint64_t addr;
+	uint64_t addr = shmdi_bytes_are_word(bytes) ? shmdi_near_word(ctx, dest, bytes, pe) : 0;
 	uint32_t gone;
 
-	if (!shmdi_word_is_valid(dest, bytes))
-		return SHMD_DEV_INVALID;
-	addr = shmdi_near_find(ctx, dest, bytes, pe);
-	if (SHMDI_UNLIKELY(!addr))
+	if (SHMDI_IS_FAR(!addr))
 		return shmdi_far_p(ctx, dest, value, bytes, pe, mode);
 	gone = shmdi_near_gone(ctx);
 	if (shmdi_scope_enter(mode.scope))
 		shmdi_pes_store((void *)(uintptr_t)addr, value, bytes);
-	return shmdi_near_status(ctx, pe, mode.scope, gone);
+	return SHMDI_LIKELY(!shmdi_scope_any(mode.scope, gone != 0)) ? (int)SHMD_DEV_OK : shmdi_near_look(ctx, pe, mode.scope);
 }
 
 SHMDI_FN int shmd_dev_p(struct shmd_dev_ctx *ctx, void *dest, uint64_t value, uint32_t bytes, uint32_t pe)
@@ -162,39 +183,37 @@ SHMDI_FN int shmd_dev_p(struct shmd_dev_ctx *ctx, void *dest, uint64_t value, ui
 	return shmd_dev_p_as(ctx, dest, value, bytes, pe, shmdi_ctx_mode(ctx));
 }
 
-SHMDI_FN int shmdi_far_g(struct shmd_dev_ctx *ctx, const void *source, uint32_t bytes, uint32_t pe, struct shmd_dev_mode mode,
+SHMDI_FAR int shmdi_far_g(struct shmd_dev_ctx *ctx, const void *source, uint32_t bytes, uint32_t pe, struct shmd_dev_mode mode,
 			 uint64_t *ret_value)
 {
 	struct shmdi_pe_at at;
-	uint64_t value = 0;
-	int rc = shmdi_pe_find(ctx, source, bytes, pe, mode.scope, &at);
+	int rc = SHMD_DEV_INVALID;
 
+	if (shmdi_word_is_valid(source, bytes))
+		rc = shmdi_pe_find(ctx, source, bytes, pe, mode.scope, &at);
 	if (SHMDI_UNLIKELY(rc))
 		return rc;
 	if (SHMDI_UNLIKELY(!at.addr))
-		rc = shmdi_queue_g(ctx, &at, bytes, &mode, &value);
-	else
-		value = shmdi_scope_share(mode.scope, shmdi_pes_load((const void *)(uintptr_t)at.addr, bytes));
-	if (!rc && ret_value)
-		*ret_value = value;
-	return rc;
+		return shmdi_queue_g(ctx, &at, bytes, &mode, ret_value);
+	*ret_value = shmdi_scope_share(mode.scope, shmdi_pes_load((const void *)(uintptr_t)at.addr, bytes));
+	return SHMD_DEV_OK;
 }
 
 SHMDI_FN int shmd_dev_g_as(struct shmd_dev_ctx *ctx, const void *source, uint32_t bytes, uint32_t pe, struct shmd_dev_mode mode,
 			   uint64_t *ret_value)
 {
-	uint64_t addr, value;
+	uint64_t addr = shmdi_bytes_are_word(bytes) ? shmdi_near_word(ctx, source, bytes, pe) : 0, value;
 	uint32_t gone;
 	int rc;
 
-	if (!shmdi_word_is_valid(source, bytes))
-		return SHMD_DEV_INVALID;
-	addr = shmdi_near_find(ctx, source, bytes, pe);
-	if (SHMDI_UNLIKELY(!addr))
-		return shmdi_far_g(ctx, source, bytes, pe, mode, ret_value);
-	gone = shmdi_near_gone(ctx);
-	value = shmdi_scope_share(mode.scope, shmdi_pes_load((const void *)(uintptr_t)addr, bytes));
-	rc = shmdi_near_status(ctx, pe, mode.scope, gone);
+	if (SHMDI_IS_FAR(!addr)) {
+		value = 0;
+		rc = shmdi_far_g(ctx, source, bytes, pe, mode, &value);
+	} else {
+		gone = shmdi_near_gone(ctx);
+		value = shmdi_scope_share(mode.scope, shmdi_pes_load((const void *)(uintptr_t)addr, bytes));
+		rc = SHMDI_LIKELY(!shmdi_scope_any(mode.scope, gone != 0)) ? (int)SHMD_DEV_OK : shmdi_near_look(ctx, pe, mode.scope);
+	}
 	if (!rc && ret_value)
 		*ret_value = value;
 	return rc;
@@ -205,151 +224,16 @@ SHMDI_FN int shmd_dev_g(struct shmd_dev_ctx *ctx, const void *source, uint32_t b
 	return shmd_dev_g_as(ctx, source, bytes, pe, shmdi_ctx_mode(ctx), ret_value);
 }
 
-/* ---- atomics ------------------------------------------------------------------------------------------------------------------ */
-
-SHMDI_FN int shmdi_pe_amo_is_valid(const struct shmd_dev_amo *amo, const void *word)
-{
-	return (amo->bytes == 4 || amo->bytes == 8) && amo->op >= SHMD_DEV_AMO_FETCH && amo->op <= SHMD_DEV_AMO_ADD_FLOAT &&
-	       !((uintptr_t)word & (amo->bytes - 1));
-}
-
-/* The word of an atomic; addr is 0 where a queue must carry it. */
-SHMDI_FN int shmdi_amo_find(const struct shmd_dev_ctx *ctx, const void *word, uint32_t bytes, uint32_t pe, int scope,
-			    struct shmdi_pe_at *at)
-{
-	int rc = shmdi_pe_find(ctx, word, bytes, pe, scope, at);
-
-	if (!shmdi_atomics_in_place(ctx))
-		at->addr = 0;
-	return rc;
-}
-
-SHMDI_FN int shmdi_far_atomic(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe, struct shmd_dev_mode mode)
-{
-	struct shmdi_pe_at at;
-	int rc = shmdi_amo_find(ctx, dest, amo.bytes, pe, mode.scope, &at);
-
-	if (SHMDI_UNLIKELY(rc))
-		return rc;
-	if (SHMDI_UNLIKELY(!at.addr))
-		return shmdi_queue_amo(ctx, &at, &amo, &mode, 0);
-	if (shmdi_scope_enter(mode.scope))
-		shmdi_pes_amo_post((void *)(uintptr_t)at.addr, &amo);
-	return SHMD_DEV_OK;
-}
-
-SHMDI_FN int shmd_dev_atomic_as(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
-				struct shmd_dev_mode mode)
-{
-	uint64_t addr;
-	uint32_t gone;
-
-	if (SHMDI_UNLIKELY(!shmdi_pe_amo_is_valid(&amo, dest)))
-		return SHMD_DEV_INVALID;
-	addr = shmdi_near_word(ctx, dest, amo.bytes, pe);
-	if (SHMDI_UNLIKELY(!addr))
-		return shmdi_far_atomic(ctx, dest, amo, pe, mode);
-	gone = shmdi_near_gone(ctx);
-	if (shmdi_scope_enter(mode.scope))
-		shmdi_pes_amo_post((void *)(uintptr_t)addr, &amo);
-	return shmdi_near_status(ctx, pe, mode.scope, gone);
-}
-
-SHMDI_FN int shmdi_far_atomic_fetch(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
-				    struct shmd_dev_mode mode, uint64_t *ret_old)
-{
-	struct shmdi_pe_at at;
-	uint64_t old = 0;
-	int rc = shmdi_amo_find(ctx, dest, amo.bytes, pe, mode.scope, &at);
-
-	if (SHMDI_UNLIKELY(rc))
-		return rc;
-	if (SHMDI_UNLIKELY(!at.addr)) {
-		rc = shmdi_queue_amo(ctx, &at, &amo, &mode, &old);
-	} else {
-		if (shmdi_scope_enter(mode.scope))
-			old = shmdi_pes_amo((void *)(uintptr_t)at.addr, &amo);
-		old = shmdi_scope_share(mode.scope, old);
-	}
-	if (!rc && ret_old)
-		*ret_old = old;
-	return rc;
-}
-
-SHMDI_FN int shmd_dev_atomic_fetch_as(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
-				      struct shmd_dev_mode mode, uint64_t *ret_old)
-{
-	uint64_t addr, old = 0;
-	uint32_t gone;
-	int rc;
-
-	if (SHMDI_UNLIKELY(!shmdi_pe_amo_is_valid(&amo, dest)))
-		return SHMD_DEV_INVALID;
-	addr = shmdi_near_word(ctx, dest, amo.bytes, pe);
-	if (SHMDI_UNLIKELY(!addr))
-		return shmdi_far_atomic_fetch(ctx, dest, amo, pe, mode, ret_old);
-	gone = shmdi_near_gone(ctx);
-	if (shmdi_scope_enter(mode.scope))
-		old = shmdi_pes_amo((void *)(uintptr_t)addr, &amo);
-	old = shmdi_scope_share(mode.scope, old);
-	rc = shmdi_near_status(ctx, pe, mode.scope, gone);
-	if (!rc && ret_old)
-		*ret_old = old;
-	return rc;
-}
-
-SHMDI_FN int shmdi_far_atomic_fetch_nbi(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
-					struct shmd_dev_mode mode, void *ret_old)
-{
-	struct shmdi_pe_at at;
-	int rc = shmdi_amo_find(ctx, dest, amo.bytes, pe, mode.scope, &at);
-
-	if (SHMDI_UNLIKELY(rc))
-		return rc;
-	if (SHMDI_UNLIKELY(!at.addr))
-		return shmdi_queue_amo_nbi(ctx, &at, &amo, &mode, ret_old);
-	if (shmdi_scope_enter(mode.scope))
-		shmdi_old_store(ret_old, shmdi_pes_amo((void *)(uintptr_t)at.addr, &amo), amo.bytes);
-	return shmdi_scope_leave(mode.scope, SHMD_DEV_OK);
-}
-
-SHMDI_FN int shmd_dev_atomic_fetch_nbi_as(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
-					  struct shmd_dev_mode mode, void *ret_old)
-{
-	uint64_t addr;
-	uint32_t gone;
-
-	if (SHMDI_UNLIKELY(!shmdi_pe_amo_is_valid(&amo, dest) || !ret_old || ((uintptr_t)ret_old & (amo.bytes - 1))))
-		return SHMD_DEV_INVALID;
-	addr = shmdi_near_word(ctx, dest, amo.bytes, pe);
-	if (SHMDI_UNLIKELY(!addr))
-		return shmdi_far_atomic_fetch_nbi(ctx, dest, amo, pe, mode, ret_old);
-	gone = shmdi_near_gone(ctx);
-	if (shmdi_scope_enter(mode.scope))
-		shmdi_old_store(ret_old, shmdi_pes_amo((void *)(uintptr_t)addr, &amo), amo.bytes);
-	return shmdi_near_status(ctx, pe, mode.scope, gone);
-}
-
-SHMDI_FN int shmd_dev_atomic(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe)
-{
-	return shmd_dev_atomic_as(ctx, dest, amo, pe, shmdi_ctx_mode(ctx));
-}
-
-SHMDI_FN int shmd_dev_atomic_fetch(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe, uint64_t *ret_old)
-{
-	return shmd_dev_atomic_fetch_as(ctx, dest, amo, pe, shmdi_ctx_mode(ctx), ret_old);
-}
-
-SHMDI_FN int shmd_dev_atomic_fetch_nbi(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe, void *ret_old)
-{
-	return shmd_dev_atomic_fetch_nbi_as(ctx, dest, amo, pe, shmdi_ctx_mode(ctx), ret_old);
-}
-
 /* ---- signals ------------------------------------------------------------------------------------------------------------------ */
+
+SHMDI_FN int shmdi_pe_signal_op_is_known(int op)
+{
+	return op == SHMD_DEV_SIGNAL_SET || op == SHMD_DEV_SIGNAL_ADD;
+}
 
 SHMDI_FN int shmdi_pe_signal_is_valid(const struct shmd_dev_pe_signal *signal)
 {
-	return (signal->op == SHMD_DEV_SIGNAL_SET || signal->op == SHMD_DEV_SIGNAL_ADD) && !((uintptr_t)signal->word & 7);
+	return shmdi_pe_signal_op_is_known(signal->op) && !((uintptr_t)signal->word & 7);
 }
 
 SHMDI_FN struct shmd_dev_amo shmdi_pe_signal_amo(const struct shmd_dev_pe_signal *signal)
@@ -392,13 +276,16 @@ SHMDI_FN uint64_t shmd_dev_signal_fetch(const uint64_t *word)
 	return shmdi_pes_load(word, 8);
 }
 
-SHMDI_FN int shmdi_far_put_signal(struct shmd_dev_ctx *ctx, struct shmd_dev_put_item put, struct shmd_dev_pe_signal signal,
+SHMDI_FAR int shmdi_far_put_signal(struct shmd_dev_ctx *ctx, struct shmd_dev_put_item put, struct shmd_dev_pe_signal signal,
 				  struct shmd_dev_mode mode, int waits)
 {
 	struct shmd_dev_amo amo = shmdi_pe_signal_amo(&signal);
 	struct shmdi_pe_at at, word;
-	int rc = shmdi_pe_find_one(ctx, signal.word, 8, put.pe, &word);
+	int rc;
 
+	if (SHMDI_UNLIKELY(!shmdi_pe_signal_is_valid(&signal)))
+		return SHMD_DEV_INVALID;
+	rc = shmdi_pe_find_one(ctx, signal.word, 8, put.pe, &word);
 	at = word;
 	if (SHMDI_LIKELY(!rc) && SHMDI_LIKELY(put.bytes))
 		rc = shmdi_pe_find_one(ctx, put.dest, put.bytes, put.pe, &at);
@@ -419,22 +306,17 @@ SHMDI_FN int shmdi_far_put_signal(struct shmd_dev_ctx *ctx, struct shmd_dev_put_
 SHMDI_FN int shmdi_put_signal(struct shmd_dev_ctx *ctx, const struct shmd_dev_put_item *put,
 			      const struct shmd_dev_pe_signal *signal, const struct shmd_dev_mode *mode, int waits)
 {
-	uint64_t addr, word;
-	uint32_t gone;
+	uint64_t word = shmdi_near_amo(ctx, signal->word, 8, put->pe);
+	int looks = !word || !shmdi_pe_signal_op_is_known(signal->op);
 
-	if (SHMDI_UNLIKELY(!shmdi_pe_signal_is_valid(signal)))
-		return SHMD_DEV_INVALID;
-	word = shmdi_near_word(ctx, signal->word, 8, put->pe);
-	addr = SHMDI_LIKELY(put->bytes) ? shmdi_near_find(ctx, put->dest, put->bytes, put->pe) : word;
-	if (SHMDI_UNLIKELY(!addr || !word))
-		return shmdi_far_put_signal(ctx, *put, *signal, *mode, waits);
-	gone = shmdi_near_gone(ctx);
 	(void)shmdi_scope_enter(mode->scope);
-	shmdi_copy_share((void *)(uintptr_t)addr, put->source, put->bytes, mode->scope);
-	gone = (uint32_t)shmdi_scope_any(mode->scope, gone != 0);
+	if (!looks)
+		looks = put->bytes ? shmdi_near_put(ctx, put->dest, put->source, put->bytes, put->pe, mode->scope) : shmdi_near_gone(ctx) != 0;
+	if (SHMDI_IS_FAR(shmdi_scope_any(mode->scope, looks)))
+		return shmdi_far_put_signal(ctx, *put, *signal, *mode, waits);
 	if (shmdi_scope_is_leader(mode->scope))
 		shmdi_signal_store((uint64_t *)(uintptr_t)word, signal);
-	return SHMDI_LIKELY(!gone) ? (int)SHMD_DEV_OK : shmdi_near_look(ctx, put->pe, mode->scope);
+	return SHMD_DEV_OK;
 }
 
 SHMDI_FN struct shmd_dev_put_item shmdi_put_item(void *dest, const void *source, uint64_t bytes, uint32_t pe)

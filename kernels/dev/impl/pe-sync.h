@@ -230,35 +230,36 @@ SHMDI_FN uint64_t shmdi_sync_own(const struct shmd_dev_ctx *ctx, const struct sh
 }
 
 /* `first`: the flag of round 0. */
-SHMDI_FN int shmdi_sync_round(struct shmd_dev_ctx *ctx, const struct shmd_dev_team *team, uint32_t first, uint32_t round, uint64_t number,
-			      const struct shmd_dev_mode *mode)
+SHMDI_FAR int shmdi_sync_rounds_far(struct shmd_dev_ctx *ctx, const struct shmd_dev_team *team, uint32_t first, uint64_t number,
+				    struct shmd_dev_mode mode)
 {
-	uint64_t at = (uint64_t)(first + round) * SHMD_DEV_SYNC_FLAG_BYTES, own = SHMDI_FIXED(team->near_scratch[0]), to, n;
-	int rc;
+	uint64_t n = SHMDI_FIXED(team->n_pes), to;
+	uint32_t round;
+	int rc = SHMD_DEV_OK;
 
-	if (SHMDI_LIKELY(own)) {
-		own += at;
-		shmdi_pes_publish64((uint64_t *)(uintptr_t)(SHMDI_FIXED(team->near_scratch[1u << round]) + at), number);
-	} else {
-		n = SHMDI_FIXED(team->n_pes);
+	for (round = 0; (1ull << round) < n && SHMDI_LIKELY(!rc); round++) {
 		to = SHMDI_FIXED(team->my_pe) + (1ull << round);
-		own = shmdi_sync_own(ctx, team, first + round);
-		rc = shmdi_sync_tell_far(ctx, team, (uint32_t)(to < n ? to : to - n), first + round, number, *mode);
-		if (SHMDI_UNLIKELY(rc))
-			return rc;
+		rc = shmdi_sync_tell_far(ctx, team, (uint32_t)(to < n ? to : to - n), first + round, number, mode);
+		if (!rc)
+			rc = shmdi_team_await(ctx, team, shmdi_sync_own(ctx, team, first + round), number, mode.timeout_nsec);
 	}
-	return shmdi_team_await(ctx, team, own, number, mode->timeout_nsec);
+	return rc;
 }
 
 SHMDI_FN int shmdi_sync_rounds(struct shmd_dev_ctx *ctx, const struct shmd_dev_team *team, uint32_t first, uint64_t number,
 			       const struct shmd_dev_mode *mode)
 {
-	uint64_t n = SHMDI_FIXED(team->n_pes);
-	uint32_t round;
+	uint64_t own = SHMDI_FIXED(team->near_scratch[0]), at = (uint64_t)first * SHMD_DEV_SYNC_FLAG_BYTES;
+	uint32_t step, n = SHMDI_FIXED(team->n_pes);
 	int rc = SHMD_DEV_OK;
 
-	for (round = 0; (1ull << round) < n && SHMDI_LIKELY(!rc); round++)
-		rc = shmdi_sync_round(ctx, team, first, round, number, mode);
+	if (SHMDI_IS_FAR(!own))
+		return shmdi_sync_rounds_far(ctx, team, first, number, *mode);
+	SHMDI_ROLLED
+	for (step = 1; step < n && SHMDI_LIKELY(!rc); step *= 2, at += SHMD_DEV_SYNC_FLAG_BYTES) {
+		shmdi_pes_publish64((uint64_t *)(uintptr_t)(SHMDI_FIXED(team->near_scratch[step]) + at), number);
+		rc = shmdi_team_await(ctx, team, own + at, number, mode->timeout_nsec);
+	}
 	return rc;
 }
 

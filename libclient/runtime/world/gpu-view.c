@@ -366,8 +366,10 @@ static int get_ctx(struct shmd_ctx *ctx, uint64_t *ret_addr, struct shmd_dev_ctx
 		r = make_ctx(ctx);
 	if (!r && ret_addr)
 		*ret_addr = ctx->gpu_addr;
-	if (!r && ret_copy)
+	if (!r && ret_copy) {
 		*ret_copy = ctx->gpu_dev;
+		ret_copy->near.used_bytes = __atomic_load_n(&ctx->world->gpu->used_bytes, __ATOMIC_ACQUIRE);
+	}
 	pthread_mutex_unlock(&ctx->world->gpu_copies);
 	return r;
 }

@@ -305,8 +305,9 @@ static void prepare(struct pe *pe)
 	must_cuda("allocate a result", cudaHostAlloc((void **)&pe->nsec, 64, cudaHostAllocMapped));
 	memset(pe->nsec, 0, 64);
 	pe->bad = (uint32_t *)(pe->nsec + 1);
-	pe->env = perf_env_of(pe->bad);
 	pe->memory = (uint8_t *)perf_malloc(WORDS_BYTES + 2 * AREA_BYTES);
+	/* Behind the allocation, so that a copy of a context knows the memory. */
+	pe->env = perf_env_of(pe->bad);
 	must_cuda("make an event", cudaEventCreate(&pe->begin));
 	must_cuda("make an event", cudaEventCreate(&pe->end));
 	must_cuda("look for the GPU", cudaGetDevice(&gpu));
