@@ -43,6 +43,8 @@ struct world_gpu {
 	 * gpu_lock.
 	 */
 	uint64_t dev;
+	uint64_t bytes_put, bytes_got; /* by copies, to and from other PEs; atomic */
+	uint64_t reported_nsec; /* when, for lists (report.h); UINT64_MAX: no more. Atomic */
 	struct stream_kernels *kernels; /* of calls on streams; NULL: none was made. Under the world's gpu_copies. */
 };
 
