@@ -169,6 +169,86 @@ TEST_TIMEOUT(kernels_reach_some_pes_by_queues_and_some_in_place, 120)
 	run(3, uses_queues, MIXED);
 }
 
+/* ---- GPUs that CUDA keeps apart */
+
+#define NO_PEER_ACCESS 217
+
+static bool are_apart(int a, int b)
+{
+	return a + b == 1;
+}
+
+static void expect_apart(struct shmd_world *world, const void *memory)
+{
+	struct shmd_dev_ctx *ctx = gpu_lab_ctx(shmd_world_ctx(world));
+	struct shmd_pe_info info;
+	int me = shmd_my_pe(world);
+
+	for (int pe = 0; pe < shmd_n_pes(world); pe++) {
+		ASSERT_EQ(shmd_dev_ptr(ctx, memory, (uint32_t)pe) == NULL, are_apart(pe, me));
+		world_lab_must(shmd_pe_info(world, pe, &info), "info");
+		if (pe == me)
+			continue;
+		ASSERT_EQ(info.path, SHMD_PATH_MAPPED);
+		ASSERT_STREQ(strstr(info.reason, "GPU heap"), are_apart(pe, me) ? "GPU heap by queues, memory agent: CUDA does not map it" :
+							       "GPU heap mapped, its atomics by queues");
+	}
+}
+
+/* CUDA gives PE 1 no way to the memory of PE 0; the other way there would be one. arg: the call that fails. */
+static int is_kept_apart(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world;
+	uint8_t *memory, *large;
+	struct shmd_team *team;
+
+	if (pe == 1)
+		fake_cuda_fail_after(arg, NO_PEER_ACCESS, strcmp(arg, "cuMemSetAccess") ? 0 : 1, 1);
+	world = gpu_lab_open(lab, pe, "auto", 0);
+	ASSERT(pe != 1 || fake_cuda_failed());
+	memory = gpu_lab_memory(world, 3 * BYTES);
+	gpu_lab_kernel(world, shmd_world_ctx(world), shmd_team_world(world), memory);
+	expect_apart(world, memory);
+	large = gpu_lab_memory(world, GPU_LAB_GROWTH);
+	world_lab_must(shmd_team_split_strided(shmd_team_world(world), 0, 1, lab->n, &team), "split");
+	gpu_lab_kernel(world, shmd_world_ctx(world), team, large + GPU_LAB_GROWTH - 4 * BYTES);
+	world_lab_must(shmd_team_destroy(team), "destroy");
+	world_lab_close(world);
+	gpu_lab_expect_nothing();
+	return 0;
+}
+
+static int is_refused(const struct world_lab *lab, int pe, void *arg)
+{
+	struct world_lab mine = *lab;
+	struct shmd_world *world;
+
+	mine.attr.gpu = "auto";
+	mine.attr.paths = SHMD_ALLOW_MAPPED;
+	world = world_lab_open(&mine, pe);
+	if (pe == 1)
+		fake_cuda_fail(arg, NO_PEER_ACCESS);
+	ASSERT_ERR(shmd_world_start(world), EXDEV);
+	ASSERT(strstr(shmd_error_text(), "map a peer's GPU memory for this GPU"));
+	world_lab_must(shmd_world_start(world), "start");
+	world_lab_close(world);
+	gpu_lab_expect_nothing();
+	return 0;
+}
+
+TEST_TIMEOUT(gpu_memory_that_cuda_does_not_map_goes_by_queues_if_these_are_allowed, 120)
+{
+	char take[] = "cuMemImportFromShareableHandle", access[] = "cuMemSetAccess";
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 2, is_kept_apart, take);
+	world_lab_run(&daemon, 4, is_kept_apart, take);
+	world_lab_run(&daemon, 3, is_kept_apart, access);
+	world_lab_run(&daemon, 3, is_refused, take);
+	fixture_daemon_stop(&daemon);
+}
+
 /* ---- what one PE cannot, no PE has */
 
 static int lacks_at_start(const struct world_lab *lab, int pe, void *arg)

@@ -100,7 +100,7 @@ static struct shmd_pe_gpu listed(const struct world_lab *lab, int pe)
 	return items[pe].gpu;
 }
 
-/* By both kinds of copies, until the list shows some. What is copied is reported with the first copy that comes a second later. */
+/* By both kinds of copies, until the list shows some. The list has it with the first copy that comes a second later. */
 static void copy_until_listed(const struct world_lab *lab, struct shmd_world *world, int pe, uint8_t *memory)
 {
 	struct shmd_pe_gpu gpu = {0};

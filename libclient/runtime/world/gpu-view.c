@@ -150,6 +150,9 @@ static int make_team(struct shmd_team *team)
 	dev.scratch_heap = SHMD_DEV_HEAP_GPU;
 	dev.n_syncs = dev.n_begun = dev.n_exchanges = 0;
 	dev.coll_status = SHMD_DEV_OK;
+	/* All members must find the same, and only its two PEs know of a pair. */
+	if (team->world->some_gpus_apart && dev.n_pes > 1)
+		dev.flags &= ~SHMD_TEAM_MAPPED;
 	r = device_write(gpu->device, at, &dev, sizeof(dev));
 	if (!r && n_bytes)
 		r = device_write(gpu->device, dev.members_addr, team->members, n_bytes);
