@@ -6,7 +6,7 @@
 # Exit status: 77, with a reason as the last line, where this machine cannot do that.
 set -euo pipefail
 
-names=(shmemd libshmemclient0 libshmemclient-dev shmemctl libshmd-openshmem0 libshmd-openshmem-dev shmd-nvshmem)
+names=(shmemd libshmemclient0 libshmemclient-dev shmemctl libshmd-openshmem0 libshmd-openshmem-dev shmd-nvshmem python3-shmemclient)
 
 skip() { echo "$*"; exit 77; }
 fail() { echo "FAILED: $*"; exit 1; }
