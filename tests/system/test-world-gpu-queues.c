@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -167,6 +168,63 @@ TEST_TIMEOUT(kernels_reach_gpu_memory_by_queues, 120)
 TEST_TIMEOUT(kernels_reach_some_pes_by_queues_and_some_in_place, 120)
 {
 	run(3, uses_queues, MIXED);
+}
+
+/* ---- several NICs */
+
+/* Contexts have the NICs in turn, and all of their atomics meet the first one of a PE. */
+static void expect_rail(struct shmd_ctx *host_ctx, uint32_t rail, const uint32_t *n_nics)
+{
+	const struct shmd_dev_ctx *ctx = gpu_lab_ctx(host_ctx);
+	const struct shmd_dev_pe_way *ways = (const void *)(uintptr_t)ctx->ways_addr, *amo_ways = (const void *)(uintptr_t)ctx->amo_ways_addr;
+
+	ASSERT_EQ(amo_ways != NULL, rail != 0);
+	for (uint32_t pe = 0; pe < 3; pe++) {
+		ASSERT_EQ(ways[pe].rail, rail);
+		ASSERT_EQ(ways[pe].peer_rail, rail % n_nics[pe]);
+		if (rail)
+			ASSERT_EQ(amo_ways[pe].peer_rail, 0);
+	}
+}
+
+static int uses_nics(const struct world_lab *lab, int pe, void *arg)
+{
+	const uint32_t *n_nics = arg;
+	struct shmd_world *world;
+	struct shmd_team *all;
+	struct shmd_ctx *own[2];
+	uint8_t *memory;
+
+	setenv("SHMD_NICS_PER_PE", n_nics[pe] == 2 ? "2" : "1", 1);
+	world = gpu_lab_open(lab, pe, "auto", SHMD_ALLOW_QUEUE);
+	all = shmd_team_world(world);
+	for (int i = 0; i < 2; i++)
+		world_lab_must(shmd_ctx_create(all, NULL, &own[i]), "context");
+	expect_rail(shmd_world_ctx(world), 0, n_nics);
+	expect_rail(own[0], n_nics[pe] == 2 ? 1 : 0, n_nics);
+	for (int i = 0; i < 2; i++) {
+		memory = gpu_lab_memory(world, i ? GPU_LAB_GROWTH : 3 * BYTES);
+		gpu_lab_kernel(world, own[i], all, memory);
+		more(own[i], gpu_lab_memory(world, 8192), (uint32_t)pe, (uint32_t)lab->n);
+		world_lab_must(shmd_sync_all(world), "sync");
+	}
+	world_lab_must(shmd_world_forgive(world), "forgive");
+	for (int i = 0; i < 2; i++)
+		world_lab_must(shmd_ctx_destroy(own[i]), "destroy");
+	world_lab_close(world);
+	gpu_lab_expect_nothing();
+	return 0;
+}
+
+TEST_TIMEOUT(kernels_of_contexts_have_the_nics_of_a_pe_in_turn, 120)
+{
+	uint32_t even[] = {2, 2, 2}, uneven[] = {2, 1, 2};
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	world_lab_run(&daemon, 3, uses_nics, even);
+	world_lab_run(&daemon, 3, uses_nics, uneven);
+	fixture_daemon_stop(&daemon);
 }
 
 /* ---- GPUs that CUDA keeps apart */
