@@ -123,7 +123,7 @@ make_lower() { # make_lower VERSION
     for deb in /tmp/in/debs/*.deb; do
         rm -rf /tmp/in/unpacked
         dpkg-deb -R "$deb" /tmp/in/unpacked
-        sed -i "s/^Version: .*/Version: $1/; s/(= [^)]*)/(= $1)/g" /tmp/in/unpacked/DEBIAN/control
+        sed -i "s/^Version: .*/Version: $1/; s/(= [^)]*)/(= $1)/g; s/(>= ${1%~lower})/(>= $1)/g" /tmp/in/unpacked/DEBIAN/control
         dpkg-deb --root-owner-group -b /tmp/in/unpacked /tmp/in/lower >/dev/null
     done
 }
