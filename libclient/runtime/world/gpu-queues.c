@@ -120,7 +120,7 @@ static int create(const struct shmd_ctx *ctx, uint32_t rail, struct shmd_queues 
 	return r ? r : shmd_queues_connect(*ret_queues, 0, attr.n_qps, NULL, NULL, NULL);
 }
 
-/* Those of the context, and on the first rail those for atomics, if they are not the same. */
+/* For the context, and on the first rail for its atomics, if that is another one. */
 static int create_all(struct shmd_ctx *ctx, uint32_t rail)
 {
 	int r = create(ctx, rail, &ctx->gpu_queues);
