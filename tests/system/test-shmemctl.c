@@ -239,8 +239,10 @@ TEST(info_shows_the_paths_in_worlds_of_this_user_if_a_daemon_runs)
 	ASSERT_HAS("\nno PEs: this user runs no world\n\nno paths: this user runs no world with several PEs\n");
 	lab_side_open(&side, &daemon, &attr);
 	ASSERT_OK(shmd_pe_report(side.client, &report));
+	ASSERT_EQ(CTL("info", "--wide"), 0);
+	ASSERT_HAS("4.0 KiB of 8.0 KiB, 2 chunks, agent");
 	ASSERT_EQ(CTL("info"), 0);
-	ASSERT_HAS("version ", "4.0 KiB of 8.0 KiB, 2 chunks, agent", "\nWORLD         PE   TO  PATH    NIC    REASON\n12345678  1 of 4    0  mapped  -      same node\n"
+	ASSERT_HAS("version ", "\nWORLD         PE   TO  PATH    NIC    REASON\n12345678  1 of 4    0  mapped  -      same node\n"
 			       "12345678  1 of 4  2-3  DC      soft0  another user\n");
 	ASSERT_EQ(CTL("info", "--json"), 0);
 	ASSERT_HAS("\"pes\":[{\"world\":\"1234567890abcdef\"", "\"registered\":\"agent\"");
