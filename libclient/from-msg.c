@@ -193,6 +193,22 @@ void mr_item_from_msg(const struct msg_mr_item *msg, struct shmd_mr_item *ret_it
 	text_copy(ret_item->reason, sizeof(ret_item->reason), msg->reason);
 }
 
+static struct shmd_pe_gpu pe_gpu_from_msg(const struct msg_pe_gpu *msg)
+{
+	struct shmd_pe_gpu gpu = {
+		.heap_bytes = msg->heap_bytes,
+		.used_bytes = msg->used_bytes,
+		.n_chunks = msg->n_chunks,
+		.n_mapped = msg->n_mapped,
+		.mem_kind = msg->mem_kind,
+		.bytes_put = msg->bytes_put,
+		.bytes_got = msg->bytes_got,
+	};
+
+	text_copy(gpu.gpu, sizeof(gpu.gpu), msg->gpu);
+	return gpu;
+}
+
 void pe_item_from_msg(const struct msg_pe_item *msg, struct shmd_pe_item *ret_item)
 {
 	*ret_item = (struct shmd_pe_item){
@@ -208,6 +224,7 @@ void pe_item_from_msg(const struct msg_pe_item *msg, struct shmd_pe_item *ret_it
 		.n_mapped = msg->n_mapped,
 		.n_rc = msg->n_rc,
 		.n_dc = msg->n_dc,
+		.gpu = pe_gpu_from_msg(&msg->gpu),
 	};
 	text_copy(ret_item->command, sizeof(ret_item->command), msg->command);
 	text_copy(ret_item->nics, sizeof(ret_item->nics), msg->nics);

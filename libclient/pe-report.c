@@ -15,6 +15,9 @@ static int check(const struct shmd_pe_report *report)
 	if ((uint64_t)report->n_mapped + report->n_rc + report->n_dc >= report->n_pes)
 		return text_fail(-EINVAL, "%u mapped PEs, %u by RC and %u by DC are more than a world of %u PEs has beside this one",
 				 report->n_mapped, report->n_rc, report->n_dc, report->n_pes);
+	if (report->gpu.n_mapped >= report->n_pes || report->gpu.used_bytes > report->gpu.heap_bytes)
+		return text_fail(-EINVAL, "a GPU heap of %llu bytes has %llu in use, and %u PEs of %u map it", (unsigned long long)report->gpu.heap_bytes,
+				 (unsigned long long)report->gpu.used_bytes, report->gpu.n_mapped, report->n_pes);
 	return 0;
 }
 
@@ -92,6 +95,20 @@ static void fill_runs(struct msg_pe_report_req *req, const struct shmd_pe_run *r
 
 /* ---- the calls */
 
+static void fill_gpu(struct msg_pe_gpu *msg, const struct shmd_pe_gpu *gpu)
+{
+	*msg = (struct msg_pe_gpu){
+		.heap_bytes = gpu->heap_bytes,
+		.used_bytes = gpu->used_bytes,
+		.n_chunks = gpu->n_chunks,
+		.n_mapped = gpu->n_mapped,
+		.mem_kind = gpu->mem_kind,
+		.bytes_put = gpu->bytes_put,
+		.bytes_got = gpu->bytes_got,
+	};
+	text_copy(msg->gpu, sizeof(msg->gpu), gpu->gpu);
+}
+
 int shmd_pe_report(struct shmd_client *client, const struct shmd_pe_report *report)
 {
 	_cleanup_request_ struct request call;
@@ -118,6 +135,8 @@ int shmd_pe_report(struct shmd_client *client, const struct shmd_pe_report *repo
 		.n_dc = report->n_dc,
 	};
 	text_copy(req->reason, sizeof(req->reason), report->reason ? report->reason : "");
+	req->has_gpu = report->gpu.heap_bytes != 0;
+	fill_gpu(&req->gpu, &report->gpu);
 	if (report->runs)
 		fill_runs(req, report->runs, report->n_runs);
 	return request_call(client, &call);

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* Raise it when the bytes of a session or of the node change their meaning, and when the file changes its form. */
-#define STATE_VERSION 6u
+#define STATE_VERSION 7u
 #define STATE_MAX_BYTES ((size_t)1 << 30) /* of one record, and of what one commit changes */
 
 struct state;

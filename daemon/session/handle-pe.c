@@ -28,7 +28,8 @@ static bool is_right(const struct msg_pe_report_req *report)
 	uint64_t n_peers = (uint64_t)report->n_mapped + report->n_rc + report->n_dc;
 
 	return report->n_pes <= INT32_MAX && report->pe < report->n_pes && report->node < report->n_pes &&
-	       report->node_pe < report->n_pes && n_peers < report->n_pes &&
+	       report->node_pe < report->n_pes && n_peers < report->n_pes && report->gpu.n_mapped < report->n_pes &&
+	       report->gpu.used_bytes <= report->gpu.heap_bytes &&
 	       session_pe_runs_fit(report->runs, report->n_runs, report->n_ways, report->n_pes);
 }
 
@@ -63,6 +64,7 @@ static void fill(struct session_pe *pe, const struct msg_pe_report_req *report)
 	pe->n_runs = report->n_runs;
 	memcpy(pe->ways, report->ways, sizeof(pe->ways));
 	memcpy(pe->runs, report->runs, sizeof(pe->runs));
+	pe->gpu = report->gpu;
 }
 
 static int forget(struct request *req, struct session_pe **at)

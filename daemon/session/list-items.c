@@ -328,6 +328,8 @@ void fill_pe_item(struct msg_pe_item *item, const struct session *session, const
 		.n_mapped = pe->n_mapped,
 		.n_rc = pe->n_rc,
 		.n_dc = pe->n_dc,
+		.has_gpu = pe->gpu.heap_bytes != 0,
+		.gpu = pe->gpu,
 	};
 	snprintf(item->command, sizeof(item->command), "%s", session->identity.command);
 	snprintf(item->reason, sizeof(item->reason), "%s", pe->reason);

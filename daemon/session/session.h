@@ -105,6 +105,7 @@ struct session_pe {
 	unsigned int n_ways, n_runs;
 	struct msg_pe_way ways[MSG_MAX_PE_WAYS];
 	struct msg_pe_run runs[MSG_MAX_PE_RUNS]; /* ascending; their `way` is below n_ways */
+	struct msg_pe_gpu gpu;
 };
 
 /* Whether runs ascend in a world of n_pes PEs, and name ways that there are. */

@@ -70,7 +70,7 @@ static void live_qps(struct shmd_client *client, args_offer_fn *offer, void *arg
 /* ---- words */
 
 static const char *const list_choices[] = {"sessions", "qps", "mrs", "pes", "paths", "nics", NULL};
-static const char *const stats_choices[] = {"nics", "sessions", "qps", NULL};
+static const char *const stats_choices[] = {"nics", "sessions", "qps", "pes", NULL};
 static const char *const port_choices[] = {"up", "down", NULL};
 
 static const char *const topology_choices[] = {"dump", NULL};
@@ -109,7 +109,7 @@ const struct args_command ctl_commands[] = {
 	 "root and the daemon's user see all. In the column ACCESS of mrs, lw is local\n"
 	 "write, rw remote write, rr remote read and ra remote atomic.\n",
 	 OPTION_BIT(OPTION_WATCH) | OPTION_BIT(OPTION_WIDE), 1, {&list_word}, ctl_list},
-	{"stats", "[nics|sessions|qps] [--all]", "show rates of nics, sessions or qps, busiest first",
+	{"stats", "[nics|sessions|qps|pes] [--all]", "show rates of nics, sessions, qps or PEs, busiest first",
 	 "Reads the counters twice, one second apart, and shows the rates in between; with\n"
 	 "--watch, the rates since the previous reading. The default is nics. The table\n"
 	 "leaves out what is idle, and says so, unless --all is given.\n",

@@ -76,8 +76,8 @@ int ctl_find_session(struct ctl *ctl, uint64_t session, struct shmd_session_item
 /* Adds the daemon's items of one kind to an open array. */
 typedef int ctl_json_items(struct shmd_client *client, struct json *json);
 ctl_json_items ctl_json_sessions, ctl_json_qps, ctl_json_mrs, ctl_json_pes, ctl_json_paths, ctl_json_nics, ctl_json_undriven;
-/* Paths of the PEs of the user who asks. */
-ctl_json_items ctl_json_own_paths;
+/* PEs of the user who asks, and their paths. */
+ctl_json_items ctl_json_own_pes, ctl_json_own_paths;
 /* One of these lists under `key` in an open JSON object: alone, and in `status`. */
 int ctl_json_list(struct shmd_client *client, struct json *json, const char *key, ctl_json_items *items);
 void ctl_json_counters(struct json *json, const char *key, const struct shmd_counters *counters);
@@ -87,6 +87,7 @@ int ctl_table_qps(struct ctl *ctl);
 int ctl_table_mrs(struct ctl *ctl);
 int ctl_table_pes(struct ctl *ctl);
 int ctl_table_paths(struct ctl *ctl);
+int ctl_table_own_pes(struct ctl *ctl, struct shmd_client *client);
 int ctl_table_own_paths(struct ctl *ctl, struct shmd_client *client);
 int ctl_table_nics(struct ctl *ctl);
 /* Contexts in advance, behind an empty line; nothing if no NIC makes any. */

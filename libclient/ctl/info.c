@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * shmemctl info: how the library was built, the settings of the runtime as this environment gives them, each with its source, and the
- * paths in running worlds of this user.
+ * PEs and paths in running worlds of this user.
  *
- * The paths come from the daemon; the rest needs none, so a daemon that does not answer is a sentence and no failure. A value that the
+ * PEs and paths come from the daemon; the rest needs none, so a daemon that does not answer is a sentence and no failure. A value that the
  * runtime refuses makes the exit status 1.
  */
 #include <errno.h>
@@ -53,13 +53,17 @@ static void json_setting(struct json *json, const struct shmd_setting_info *sett
 }
 
 /* An answer that breaks off has what came before. */
-static void json_paths(struct ctl *ctl, struct json *json)
+static void json_worlds(struct ctl *ctl, struct json *json)
 {
 	struct shmd_client *client = connect_to(ctl);
-	int r = -ENOENT;
+	int r = client ? 0 : -ENOENT;
 
-	json_begin_array(json, "paths");
+	json_begin_array(json, "pes");
 	if (client)
+		r = ctl_json_own_pes(client, json);
+	json_end_array(json);
+	json_begin_array(json, "paths");
+	if (!r)
 		r = ctl_json_own_paths(client, json);
 	json_end_array(json);
 	json_string(json, "paths_error", r < 0 ? shmd_error_text() : "");
@@ -86,7 +90,7 @@ static int print_json(struct ctl *ctl)
 	for (unsigned int i = 0; !shmd_info_warning(i, warning); i++)
 		json_string(&json, NULL, warning);
 	json_end_array(&json);
-	json_paths(ctl, &json);
+	json_worlds(ctl, &json);
 	ctl_json_end(&json);
 	return n_errors ? CTL_EXIT_FAILED : 0;
 }
@@ -128,12 +132,19 @@ static void print_settings(struct ctl *ctl)
 	table_deinit(&table);
 }
 
-static void print_paths(struct ctl *ctl)
+static void print_worlds(struct ctl *ctl)
 {
 	struct shmd_client *client = connect_to(ctl);
+	int r = client ? 0 : -ENOENT;
 
 	fputc('\n', ctl->out);
-	if (!client || ctl_table_own_paths(ctl, client) < 0)
+	if (!r)
+		r = ctl_table_own_pes(ctl, client);
+	if (!r) {
+		fputc('\n', ctl->out);
+		r = ctl_table_own_paths(ctl, client);
+	}
+	if (r < 0)
 		fprintf(ctl->out, "no paths: %s\n", shmd_error_text());
 	shmd_client_close(client);
 }
@@ -160,6 +171,6 @@ int ctl_info(struct ctl *ctl)
 		return print_json(ctl);
 	print_builds(ctl->out);
 	print_settings(ctl);
-	print_paths(ctl);
+	print_worlds(ctl);
 	return print_troubles(ctl);
 }

@@ -2,9 +2,10 @@
 /* Rates for people and for programs. */
 #include <inttypes.h>
 
+#include "libclient/ctl/rows.h"
 #include "libclient/ctl/stats.h"
 
-static const char *const what_words[] = {"nics", "sessions", "qps"};
+static const char *const what_words[] = {"nics", "sessions", "qps", "pes"};
 
 static double per_sec(const struct stats_look *rates, uint64_t count)
 {
@@ -34,8 +35,15 @@ static void add_count(struct table *table, uint64_t count)
 
 static void add_key(struct table *table, enum stats_what what, const struct stats_row *row)
 {
+	if (what == STATS_PES)
+		ctl_table_pe(table, row->world, row->pe, row->n_pes);
 	if (what != STATS_NICS)
 		table_add(table, "%" PRIu64, row->session);
+	if (what == STATS_PES) {
+		table_add(table, "%u", row->pid);
+		table_add(table, "%s", *row->command ? row->command : "-");
+		return;
+	}
 	if (what == STATS_SESSIONS) {
 		table_add(table, "%u", row->uid);
 		table_add(table, "%u", row->pid);
@@ -51,7 +59,7 @@ static void add_key(struct table *table, enum stats_what what, const struct stat
 
 static void add_total_key(struct table *table, enum stats_what what)
 {
-	static const unsigned int n_keys[] = {1, 4, 4};
+	static const unsigned int n_keys[] = {1, 4, 4, 5};
 
 	table_add(table, "total");
 	for (unsigned int i = 1; i < n_keys[what]; i++)
@@ -61,6 +69,11 @@ static void add_total_key(struct table *table, enum stats_what what)
 static void add_values(struct table *table, enum stats_what what, const struct stats_look *rates,
 		       const struct shmd_counters *c)
 {
+	if (what == STATS_PES) {
+		add_bytes(table, per_sec(rates, c->bytes_sent));
+		add_bytes(table, per_sec(rates, c->bytes_read));
+		return;
+	}
 	add_rate(table, per_sec(rates, c->wqes));
 	add_bytes(table, per_sec(rates, c->bytes_sent));
 	if (what == STATS_QPS)
@@ -97,7 +110,8 @@ void stats_print_table(struct ctl *ctl, enum stats_what what, const struct stats
 	static const char *const session_heads[] = {">SESSION", ">UID", ">PID", "COMMAND", ">WQE/S", ">SENT", ">READ",
 						    ">RECV/S", ">ERRORS", ">RNR NAKS", ">RETRIES", NULL};
 	static const char *const qp_heads[] = {">SESSION", "NIC", ">QPN", "STATE", ">WQE/S", ">DATA", NULL};
-	static const char *const *const heads[] = {nic_heads, session_heads, qp_heads};
+	static const char *const pe_heads[] = {"WORLD", ">PE", ">SESSION", ">PID", "COMMAND", ">PUT", ">GOT", NULL};
+	static const char *const *const heads[] = {nic_heads, session_heads, qp_heads, pe_heads};
 	bool all = args_has(ctl->args, OPTION_ALL);
 	struct shmd_counters sum = {0};
 	size_t n_shown = 0, n_idle;
@@ -133,8 +147,15 @@ void stats_print_table(struct ctl *ctl, enum stats_what what, const struct stats
 
 static void json_key(struct json *json, enum stats_what what, const struct stats_row *row)
 {
+	if (what == STATS_PES)
+		ctl_json_pe(json, row->world, row->pe, row->n_pes);
 	if (what != STATS_NICS)
 		json_uint(json, "session", row->session);
+	if (what == STATS_PES) {
+		json_uint(json, "pid", row->pid);
+		json_string(json, "command", row->command);
+		return;
+	}
 	if (what == STATS_SESSIONS) {
 		json_uint(json, "uid", row->uid);
 		json_uint(json, "pid", row->pid);
@@ -151,6 +172,13 @@ static void json_key(struct json *json, enum stats_what what, const struct stats
 static void json_values(struct json *json, enum stats_what what, const struct stats_look *rates,
 			const struct shmd_counters *c)
 {
+	if (what == STATS_PES) {
+		json_uint(json, "bytes_put", c->bytes_sent);
+		json_rate(json, "bytes_put_per_sec", per_sec(rates, c->bytes_sent));
+		json_uint(json, "bytes_got", c->bytes_read);
+		json_rate(json, "bytes_got_per_sec", per_sec(rates, c->bytes_read));
+		return;
+	}
 	json_uint(json, "wqes", c->wqes);
 	json_rate(json, "wqes_per_sec", per_sec(rates, c->wqes));
 	if (what == STATS_QPS) {

@@ -2,7 +2,7 @@
 /*
  * shmemctl stats: rates between two looks at the counters.
  *
- * A look is a sorted array of the daemon's counters for each NIC, session or QP. An object that is new in a look began
+ * A look is a sorted array of the daemon's counters for each NIC, session, QP or PE. An object that is new in a look began
  * at 0; an object whose counters went backwards is another one under the same name, and also began at 0.
  */
 #include "libclient/ctl/stats.h"
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libclient/ctl/rows.h"
 #include "libclient/ctl/screen.h"
 
 #define FIRST_LOOK_SECONDS 1.0
@@ -66,16 +67,27 @@ static int qp_row(void *arg, const struct shmd_qp_item *item)
 	return 0;
 }
 
+static int pe_row(void *arg, const struct shmd_pe_item *item)
+{
+	struct stats_row *row = add_row(arg);
+
+	row->session = item->session;
+	row->world = item->world;
+	row->pe = item->pe;
+	row->n_pes = item->n_pes;
+	row->pid = item->pid;
+	snprintf(row->command, sizeof(row->command), "%s", item->command);
+	row->counters.bytes_sent = item->gpu.bytes_put;
+	row->counters.bytes_read = item->gpu.bytes_got;
+	return 0;
+}
+
 static int by_key(const void *a, const void *b)
 {
 	const struct stats_row *x = a, *y = b;
 	int r = strcmp(x->nic, y->nic);
 
-	if (r)
-		return r;
-	if (x->session != y->session)
-		return x->session < y->session ? -1 : 1;
-	return x->qpn == y->qpn ? 0 : x->qpn < y->qpn ? -1 : 1;
+	return r ? r : ctl_order((const uint64_t[]){x->world, x->session, x->qpn, x->pe}, (const uint64_t[]){y->world, y->session, y->qpn, y->pe}, 4);
 }
 
 static int take_look(struct ctl *ctl, enum stats_what what, struct stats_look **ret_look)
@@ -90,8 +102,10 @@ static int take_look(struct ctl *ctl, enum stats_what what, struct stats_look **
 		r = shmd_admin_nics(ctl->client, nic_row, look);
 	else if (what == STATS_SESSIONS)
 		r = shmd_admin_sessions(ctl->client, session_row, look);
-	else
+	else if (what == STATS_QPS)
 		r = shmd_admin_qps(ctl->client, qp_row, look);
+	else
+		r = shmd_admin_pes(ctl->client, pe_row, look);
 	if (r) {
 		stats_look_free(look);
 		return r;
@@ -129,10 +143,13 @@ static void subtract(struct shmd_counters *now, const struct shmd_counters *befo
 
 static int by_work(const void *a, const void *b)
 {
-	const struct stats_row *x = a, *y = b;
+	const struct shmd_counters *x = &((const struct stats_row *)a)->counters, *y = &((const struct stats_row *)b)->counters;
+	uint64_t x_bytes = x->bytes_sent + x->bytes_read, y_bytes = y->bytes_sent + y->bytes_read;
 
-	if (x->counters.wqes != y->counters.wqes)
-		return x->counters.wqes > y->counters.wqes ? -1 : 1;
+	if (x->wqes != y->wqes)
+		return x->wqes > y->wqes ? -1 : 1;
+	if (x_bytes != y_bytes)
+		return x_bytes > y_bytes ? -1 : 1;
 	return by_key(a, b);
 }
 
@@ -167,7 +184,8 @@ int ctl_stats(struct ctl *ctl)
 {
 	const char *word = ctl->args->n_words ? ctl->args->words[0] : "nics";
 	enum stats_what what = !strcmp(word, "nics") ? STATS_NICS :
-			       !strcmp(word, "sessions") ? STATS_SESSIONS : STATS_QPS;
+			       !strcmp(word, "sessions") ? STATS_SESSIONS :
+			       !strcmp(word, "qps") ? STATS_QPS : STATS_PES;
 	struct stats_look *now = NULL, rates;
 	int r = 0;
 

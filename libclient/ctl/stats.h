@@ -5,20 +5,22 @@
 
 #include "libclient/ctl/ctl.h"
 
-enum stats_what { STATS_NICS, STATS_SESSIONS, STATS_QPS };
+enum stats_what { STATS_NICS, STATS_SESSIONS, STATS_QPS, STATS_PES };
 
 struct stats_row {
 	uint64_t session;
 	char nic[64];
+	uint64_t world; /* of a PE; else 0 */
+	uint32_t pe, n_pes;
 	uint32_t qpn, state, uid, pid;
 	char command[64];
-	struct shmd_counters counters; /* since the beginning, or in the interval */
+	struct shmd_counters counters; /* since the beginning, or in the interval; of a PE: what it put and got by copies, as sent and read */
 };
 
 struct stats_look {
 	uint64_t at_nsec, interval_nsec;
 	size_t n_rows, max_rows;
-	struct stats_row *rows; /* sorted by NIC, session and QP */
+	struct stats_row *rows; /* sorted by NIC, world, session, QP and PE */
 };
 
 /* Replaces now's counters by those of the interval; sorts the busiest first. */

@@ -11,6 +11,10 @@
  *	When a PE returns, its own dest is complete. Other PEs may not have returned, nor even have called, unless data of theirs is in
  *	dest: these calls are no barriers, and they do not complete operations that were begun before
  *
+ * GPU memory: dest and source may both be in the GPU heap, but for collect, alltoalls and scans (-EOPNOTSUPP). Then a kernel of the library carries
+ * the call out, in an order with those of the program's kernels on the team, so no kernel uses the team meanwhile. The call waits for that kernel, and
+ * for no other; what kernels of the program write to source is complete before.
+ *
  * dest and source do not overlap, but where a comment allows that they are equal. 0 bytes or elements: returns at once, whatever the
  * addresses, and waits for nobody. Addresses need no alignment beyond that of their elements.
  *

@@ -85,6 +85,7 @@ struct shmd_pe_item {
 	uint64_t heap_bytes;
 	uint32_t n_mapped, n_rc, n_dc; /* other PEs by path */
 	char reason[96]; /* why some are not mapped; or empty */
+	struct shmd_pe_gpu gpu;
 };
 
 /* PEs in a row that a PE reaches in one way, as it reported. */

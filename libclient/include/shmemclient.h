@@ -719,6 +719,15 @@ struct shmd_pe_run {
 	const char *nic; /* by which requests go; NULL: none */
 	const char *reason; /* why the path is no better one, cut to 95 bytes; NULL: none */
 };
+/* The GPU heap of a PE; all 0: it has none. */
+struct shmd_pe_gpu {
+	char gpu[64]; /* PCI address of the GPU */
+	uint64_t heap_bytes, used_bytes; /* of its chunks; in allocations */
+	uint32_t n_chunks;
+	uint32_t n_mapped; /* other PEs whose GPU heap is mapped */
+	uint32_t mem_kind; /* enum shmd_mem_kind: how the NIC reaches it; 0: none does */
+	uint64_t bytes_put, bytes_got; /* copied by the library to and from mapped GPU heaps of other PEs */
+};
 struct shmd_pe_report {
 	uint64_t world; /* any number by which lists tell worlds apart, the same on all its PEs; not the secret */
 	uint32_t pe, n_pes;
@@ -728,6 +737,7 @@ struct shmd_pe_report {
 	const char *reason; /* why some are not mapped, cut to 95 bytes; NULL: all are */
 	const struct shmd_pe_run *runs; /* ascending, without overlap; NULL: none */
 	unsigned int n_runs;
+	struct shmd_pe_gpu gpu;
 };
 /*
  * shmd_pe_report, shmd_pe_retract - for `shmemctl list pes`: what this process is in a world

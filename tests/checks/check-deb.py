@@ -16,7 +16,7 @@ from checklib import Planted
 LIST = checklib.INSTALLED
 FOLDER = 'systemd/debian'
 PACKAGES = ('shmemd', 'libshmemclient0', 'libshmemclient-dev', 'shmemctl', 'libshmd-openshmem0', 'libshmd-openshmem-dev',
-            'shmd-nvshmem')
+            'shmd-nvshmem', 'python3-shmemclient')
 # Where nvcc or clang was, debian/rules puts what they made into the package of the headers.
 WITH_COMPILER = ('cuda', 'bitcode')
 OF_COMPILER = 'libshmemclient-dev'
@@ -102,8 +102,8 @@ def add_options(parser):
 
 def tree(name, says, daemon='usr/sbin/a\n*/systemd/system/a.service\n', library='usr/lib/*/libb.so.0*\n', dev='usr/include/b\n'):
     files = {LIST: 'usr/sbin/a # words\nusr/include/b/*.h\nusr/lib*/**/libb.so.0\nusr/lib*/**/libb.so.0.*\n'
-                   'systemd: usr/lib/systemd/system/a.service\ncuda: usr/lib*/**/libd.a\n'}
-    texts = dict(zip(PACKAGES, (daemon, library, dev, '', '', '', '')))
+                   'systemd: usr/lib/systemd/system/a.service\npython: usr/lib/python3/dist-packages/m/*.py\ncuda: usr/lib*/**/libd.a\n'}
+    texts = dict(zip(PACKAGES, (daemon, library, dev, '', '', '', '', 'usr/lib/python3/dist-packages/m\n')))
     files.update({f'{FOLDER}/{package}.install': text for package, text in texts.items()})
     return Planted(name, files, says)
 
@@ -111,7 +111,8 @@ def tree(name, says, daemon='usr/sbin/a\n*/systemd/system/a.service\n', library=
 def debs(name, says, **changes):
     found = {'shmemd': ['usr/sbin/a', 'lib/systemd/system/a.service', 'usr/share/doc/shmemd/copyright'],
              'libshmemclient0': ['usr/lib/x/libb.so.0', 'usr/lib/x/libb.so.0.1'],
-             'libshmemclient-dev': ['usr/include/b/c.h'], 'shmemctl': []}
+             'libshmemclient-dev': ['usr/include/b/c.h'], 'shmemctl': [],
+             'python3-shmemclient': ['usr/lib/python3/dist-packages/m/n.py']}
     found.update(changes)
     return Planted(name, tree('', None).files, says, {'found': found})
 

@@ -46,7 +46,7 @@ INSTALLED = 'tests/data/installed-files'
 
 
 def installed_patterns(root):
-    """(part, pattern) of each line of the list of what is installed; part is empty or what must be there: systemd, cuda, bitcode."""
+    """(part, pattern) of each line of the list of what is installed; part is empty or what must be there: systemd, cuda, bitcode, python."""
     for line in read(root, INSTALLED).splitlines():
         part, _, pattern = line.split('#')[0].rpartition(':')
         if pattern.strip():

@@ -126,6 +126,33 @@ static void collect(struct scene *s)
 	must(shmd_team_sync_on_stream(s->team, s->stream), "sync");
 }
 
+/* Calls of the host on the same memory, between those on streams. */
+static void collect_by_host(struct scene *s)
+{
+	uint32_t n = 1000;
+
+	fill<<<1, 256, 0, s->stream>>>(s->in, n * s->n, s->me * 100000);
+	pass(s);
+	must(shmd_broadcast(s->team, s->out, s->in, n * 4, 0), "broadcast");
+	expect(s, s->out, n, 0, 1);
+	pass(s);
+	must(shmd_fcollect(s->team, s->out, s->in, n * 4), "fcollect");
+	for (uint32_t pe = 0; pe < s->n; pe++)
+		expect(s, s->out + pe * n, n, pe * 100000, 1);
+	pass(s);
+	must(shmd_alltoall(s->team, s->out, s->in, n * 4), "alltoall");
+	for (uint32_t pe = 0; pe < s->n; pe++)
+		expect(s, s->out + pe * n, n, pe * 100000 + s->me * n, 1);
+	pass(s);
+	must(shmd_reduce(s->team, s->out, s->in, n, SHMD_TYPE_UINT32, SHMD_REDUCE_SUM), "reduction");
+	expect(s, s->out, n, 100000 * (s->n * (s->n - 1) / 2), s->n);
+	pass(s);
+	must(shmd_reduce_scatter(s->team, s->out, s->in, n, SHMD_TYPE_UINT32, SHMD_REDUCE_MAX), "reduction by parts");
+	expect(s, s->out, n, (s->n - 1) * 100000 + s->me * n, 1);
+	pass(s);
+	CHECK(shmd_collect(s->team, s->out, s->in, 4) < 0);
+}
+
 static void count_signals(struct scene *s)
 {
 	for (uint32_t pe = 0; pe < s->n; pe++)
@@ -223,6 +250,9 @@ int main(void)
 	for (uint32_t round = 0; round < 10; round++)
 		collect(&s);
 	check_none_wrong(&s, "collectives");
+	for (uint32_t round = 0; round < 10; round++)
+		collect_by_host(&s);
+	check_none_wrong(&s, "collectives of the host");
 	count_signals(&s);
 	time_them(&s);
 	fail_late(&s);

@@ -59,7 +59,9 @@ void subject_open(struct subject *subject, const char *socket)
 	const struct shmd_pe_run runs[] = {{.path = SHMD_PE_PATH_MAPPED},
 					   {.first = 2, .last = 2, .path = SHMD_PE_PATH_RC, .nic = "soft0", .reason = "another user"}};
 	const struct shmd_pe_report report = {.world = 29, .pe = 1, .n_pes = 3, .heap_bytes = 4096, .n_mapped = 1, .n_rc = 1,
-					      .reason = "another user", .runs = runs, .n_runs = 2};
+					      .reason = "another user", .runs = runs, .n_runs = 2,
+					      .gpu = {.gpu = "0000:17:00.0", .heap_bytes = 8192, .used_bytes = 4096, .n_chunks = 2,
+						      .n_mapped = 1, .mem_kind = SHMD_MEM_AGENT, .bytes_put = 7}};
 	struct fixture_daemon daemon = {0};
 
 	snprintf(daemon.socket, sizeof(daemon.socket), "%s", socket);

@@ -6,7 +6,7 @@
 # Exit status: 77, with a reason as the last line, where this machine cannot do that.
 set -euo pipefail
 
-names=(shmemd libshmemclient0 libshmemclient-dev shmemctl libshmd-openshmem0 libshmd-openshmem-dev shmd-nvshmem)
+names=(shmemd libshmemclient0 libshmemclient-dev shmemctl libshmd-openshmem0 libshmd-openshmem-dev shmd-nvshmem python3-shmemclient)
 
 skip() { echo "$*"; exit 77; }
 fail() { echo "FAILED: $*"; exit 1; }
@@ -123,7 +123,7 @@ make_lower() { # make_lower VERSION
     for deb in /tmp/in/debs/*.deb; do
         rm -rf /tmp/in/unpacked
         dpkg-deb -R "$deb" /tmp/in/unpacked
-        sed -i "s/^Version: .*/Version: $1/; s/(= [^)]*)/(= $1)/g" /tmp/in/unpacked/DEBIAN/control
+        sed -i "s/^Version: .*/Version: $1/; s/(= [^)]*)/(= $1)/g; s/(>= ${1%~lower})/(>= $1)/g" /tmp/in/unpacked/DEBIAN/control
         dpkg-deb --root-owner-group -b /tmp/in/unpacked /tmp/in/lower >/dev/null
     done
 }

@@ -134,7 +134,7 @@ def main():
         outputs['info'] = [run(shmemctl, 'info', environment={'SHMD_TIMOUT': '1'})]
         # Each looks twice, a second apart.
         with ThreadPoolExecutor() as pool:
-            stats = {what: pool.submit(run, shmemctl, 'stats', what) for what in ('sessions', 'qps', 'nics')}
+            stats = {what: pool.submit(run, shmemctl, 'stats', what) for what in ('sessions', 'qps', 'pes', 'nics')}
         outputs |= {f'stats {what}': [text.result()] for what, text in stats.items()}
         session = json.loads(outputs['list sessions'][0])['sessions'][0]['session']
         event, killed = run_monitor(shmemctl, lambda: run(shmemctl, 'kill', str(session)))

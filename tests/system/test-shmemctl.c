@@ -223,7 +223,8 @@ TEST(info_shows_the_paths_in_worlds_of_this_user_if_a_daemon_runs)
 {
 	const struct shmd_pe_run runs[] = {{.path = SHMD_PE_PATH_MAPPED, .reason = "same node"},
 					   {.first = 2, .last = 3, .path = SHMD_PE_PATH_DC, .nic = "soft0", .reason = "another user"}};
-	const struct shmd_pe_report report = {.world = 0x1234567890abcdef, .pe = 1, .n_pes = 4, .n_mapped = 1, .n_dc = 2, .runs = runs, .n_runs = 2};
+	const struct shmd_pe_report report = {.world = 0x1234567890abcdef, .pe = 1, .n_pes = 4, .n_mapped = 1, .n_dc = 2, .runs = runs, .n_runs = 2,
+					      .gpu = {.heap_bytes = 8192, .used_bytes = 4096, .n_chunks = 2, .n_mapped = 3, .mem_kind = SHMD_MEM_AGENT}};
 	struct shmd_queues_attr attr = {.n_qps = 2};
 	struct fixture_daemon daemon;
 	struct lab_side side;
@@ -235,13 +236,16 @@ TEST(info_shows_the_paths_in_worlds_of_this_user_if_a_daemon_runs)
 	fixture_daemon_start(&daemon, NULL);
 	setenv("SHMEMD_SOCKET", daemon.socket, 1);
 	ASSERT_EQ(CTL("info"), 0);
-	ASSERT_HAS("\nno paths: this user runs no world with several PEs\n");
+	ASSERT_HAS("\nno PEs: this user runs no world\n\nno paths: this user runs no world with several PEs\n");
 	lab_side_open(&side, &daemon, &attr);
 	ASSERT_OK(shmd_pe_report(side.client, &report));
+	ASSERT_EQ(CTL("info", "--wide"), 0);
+	ASSERT_HAS("4.0 KiB of 8.0 KiB, 2 chunks, agent");
 	ASSERT_EQ(CTL("info"), 0);
 	ASSERT_HAS("version ", "\nWORLD         PE   TO  PATH    NIC    REASON\n12345678  1 of 4    0  mapped  -      same node\n"
 			       "12345678  1 of 4  2-3  DC      soft0  another user\n");
 	ASSERT_EQ(CTL("info", "--json"), 0);
+	ASSERT_HAS("\"pes\":[{\"world\":\"1234567890abcdef\"", "\"registered\":\"agent\"");
 	ASSERT_HAS("\"first\":2,\"last\":3,\"path\":\"DC\",\"nic\":\"soft0\",\"reason\":\"another user\"}],\"paths_error\":\"\"}\n");
 	lab_side_close(&side);
 	fixture_daemon_stop(&daemon);

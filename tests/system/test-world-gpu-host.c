@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/lib/fake-cuda.h"
 #include "tests/lib/fake-kernels.h"
@@ -243,12 +244,84 @@ static void refusals(const struct test *t)
 	ASSERT_ERR(shmd_get(t->ctx, t->own, t->gpu, 8, -1), EINVAL);
 	ASSERT_ERR(shmd_put(t->ctx, t->own, t->gpu, 8, t->right), EINVAL);
 	ASSERT_ERR(shmd_atomic_fetch_nbi(t->ctx, &t->host_words[2], &add, t->right, &t->words[3]), EINVAL);
-	ASSERT_ERR(shmd_broadcast(all, t->gpu, t->gpu, 8, 0), EINVAL);
+	ASSERT_ERR(shmd_broadcast(all, t->gpu, t->gpu, 8, t->n), EINVAL);
+	ASSERT_ERR(shmd_collect(all, t->gpu, t->gpu + BYTES, 8), EOPNOTSUPP);
 	ASSERT_ERR(shmd_fcollect(all, t->host, t->gpu, 8), EINVAL);
 	ASSERT_ERR(shmd_reduce(all, t->gpu, t->host, 1, SHMD_TYPE_INT32, SHMD_REDUCE_SUM), EINVAL);
 	ASSERT_ERR(shmd_lock(t->ctx, t->words), EINVAL);
 	ASSERT_ERR(shmd_lock_test(t->ctx, t->words), EINVAL);
 	ASSERT_ERR(shmd_unlock(t->ctx, t->words), EINVAL);
+}
+
+/* Between host collectives of the host's heap, which count apart. Word i of source is 100 * (the PE) + i. */
+static void collectives(const struct test *t, struct shmd_team *team)
+{
+	uint64_t *in = &t->words[64], *out = &t->words[128], own[8], sum = 0;
+	size_t n = (size_t)t->n;
+
+	for (unsigned int i = 0; i < 8; i++)
+		own[i] = 100 * (unsigned int)t->me + i;
+	world_lab_must(shmd_put(t->ctx, in, own, sizeof(own), t->me), "put");
+	world_lab_must(shmd_broadcast(team, out, in, 16, 1), "broadcast");
+	world_lab_must(shmd_get(t->ctx, own, out, 16, t->me), "get");
+	ASSERT_EQ(own[1], 101);
+	world_lab_must(shmd_reduce(team, &t->host_words[9], &t->host_words[8], 1, SHMD_TYPE_UINT64, SHMD_REDUCE_SUM), "reduction on the host");
+	world_lab_must(shmd_fcollect(team, out, in, 8), "fcollect");
+	world_lab_must(shmd_get(t->ctx, own, out, 8 * n, t->me), "get");
+	ASSERT_EQ(own[n - 1], 100 * (n - 1));
+	world_lab_must(shmd_alltoall(team, out, in, 8), "alltoall");
+	world_lab_must(shmd_get(t->ctx, own, out, 8 * n, t->me), "get");
+	for (size_t i = 0; i < n; i++, sum += 100 * i)
+		ASSERT_EQ(own[i], 100 * i + (unsigned int)t->me);
+	world_lab_must(shmd_reduce(team, out, in, 8, SHMD_TYPE_UINT64, SHMD_REDUCE_SUM), "reduction");
+	world_lab_must(shmd_get(t->ctx, own, out, sizeof(own), t->me), "get");
+	ASSERT_EQ(own[7], sum - 100 * n + 7 * n);
+	world_lab_must(shmd_reduce_scatter(team, out, in, 2, SHMD_TYPE_UINT64, SHMD_REDUCE_MAX), "reduction by parts");
+	world_lab_must(shmd_get(t->ctx, own, out, 16, t->me), "get");
+	ASSERT_EQ(own[1], 100 * (n - 1) + 2 * (unsigned int)t->me + 1);
+	barrier(t);
+}
+
+static void collectives_of_teams(const struct test *t)
+{
+	struct shmd_team *team;
+
+	collectives(t, shmd_team_world(t->world));
+	world_lab_must(shmd_team_split_strided(shmd_team_world(t->world), 0, 1, t->n, &team), "split");
+	collectives(t, team);
+	collectives(t, team);
+	world_lab_must(shmd_team_destroy(team), "destroy");
+}
+
+/* A member that has ended is named, and its end ends the wait. */
+static int waits_for_a_dead_pe(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = gpu_lab_open(lab, pe, "auto", 0);
+	uint64_t *words = gpu_lab_memory(world, 4096), *told;
+	int r;
+
+	(void)arg;
+	fake_kernels_add();
+	world_lab_must(shmd_calloc(world, 1, 8, 0, (void **)&told), "calloc");
+	world_lab_must(shmd_broadcast(shmd_team_world(world), words, &words[8], 64, 0), "broadcast");
+	world_lab_await_others(world, told, pe);
+	if (pe == 1)
+		_exit(0);
+	r = shmd_reduce(shmd_team_world(world), words, &words[8], 8, SHMD_TYPE_UINT64, SHMD_REDUCE_SUM);
+	ASSERT_EQ(r, -EHOSTDOWN);
+	ASSERT(strstr(shmd_error_text(), "PE 1"));
+	shmd_world_close(world);
+	gpu_lab_expect_nothing();
+	return 0;
+}
+
+TEST_TIMEOUT(a_pe_that_dies_ends_collectives_of_the_host_on_gpu_memory, 60)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 3, waits_for_a_dead_pe, NULL);
+	fixture_daemon_stop(&daemon);
 }
 
 static int uses_gpu_memory(const struct world_lab *lab, int pe, void *arg)
@@ -273,6 +346,7 @@ static int uses_gpu_memory(const struct world_lab *lab, int pe, void *arg)
 	order(&t);
 	signals(&t);
 	atomics(&t);
+	collectives_of_teams(&t);
 	refusals(&t);
 	free(t.own);
 	world_lab_close(world);

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -167,6 +168,143 @@ TEST_TIMEOUT(kernels_reach_gpu_memory_by_queues, 120)
 TEST_TIMEOUT(kernels_reach_some_pes_by_queues_and_some_in_place, 120)
 {
 	run(3, uses_queues, MIXED);
+}
+
+/* ---- several NICs */
+
+/* Contexts have the NICs in turn, and all of their atomics meet the first one of a PE. */
+static void expect_rail(struct shmd_ctx *host_ctx, uint32_t rail, const uint32_t *n_nics)
+{
+	const struct shmd_dev_ctx *ctx = gpu_lab_ctx(host_ctx);
+	const struct shmd_dev_pe_way *ways = (const void *)(uintptr_t)ctx->ways_addr, *amo_ways = (const void *)(uintptr_t)ctx->amo_ways_addr;
+
+	ASSERT_EQ(amo_ways != NULL, rail != 0);
+	for (uint32_t pe = 0; pe < 3; pe++) {
+		ASSERT_EQ(ways[pe].rail, rail);
+		ASSERT_EQ(ways[pe].peer_rail, rail % n_nics[pe]);
+		if (rail)
+			ASSERT_EQ(amo_ways[pe].peer_rail, 0);
+	}
+}
+
+static int uses_nics(const struct world_lab *lab, int pe, void *arg)
+{
+	const uint32_t *n_nics = arg;
+	struct shmd_world *world;
+	struct shmd_team *all;
+	struct shmd_ctx *own[2];
+	uint8_t *memory;
+
+	setenv("SHMD_NICS_PER_PE", n_nics[pe] == 2 ? "2" : "1", 1);
+	world = gpu_lab_open(lab, pe, "auto", SHMD_ALLOW_QUEUE);
+	all = shmd_team_world(world);
+	for (int i = 0; i < 2; i++)
+		world_lab_must(shmd_ctx_create(all, NULL, &own[i]), "context");
+	expect_rail(shmd_world_ctx(world), 0, n_nics);
+	expect_rail(own[0], n_nics[pe] == 2 ? 1 : 0, n_nics);
+	for (int i = 0; i < 2; i++) {
+		memory = gpu_lab_memory(world, i ? GPU_LAB_GROWTH : 3 * BYTES);
+		gpu_lab_kernel(world, own[i], all, memory);
+		more(own[i], gpu_lab_memory(world, 8192), (uint32_t)pe, (uint32_t)lab->n);
+		world_lab_must(shmd_sync_all(world), "sync");
+	}
+	world_lab_must(shmd_world_forgive(world), "forgive");
+	for (int i = 0; i < 2; i++)
+		world_lab_must(shmd_ctx_destroy(own[i]), "destroy");
+	world_lab_close(world);
+	gpu_lab_expect_nothing();
+	return 0;
+}
+
+TEST_TIMEOUT(kernels_of_contexts_have_the_nics_of_a_pe_in_turn, 120)
+{
+	uint32_t even[] = {2, 2, 2}, uneven[] = {2, 1, 2};
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	world_lab_run(&daemon, 3, uses_nics, even);
+	world_lab_run(&daemon, 3, uses_nics, uneven);
+	fixture_daemon_stop(&daemon);
+}
+
+/* ---- GPUs that CUDA keeps apart */
+
+#define NO_PEER_ACCESS 217
+
+static bool are_apart(int a, int b)
+{
+	return a + b == 1;
+}
+
+static void expect_apart(struct shmd_world *world, const void *memory)
+{
+	struct shmd_dev_ctx *ctx = gpu_lab_ctx(shmd_world_ctx(world));
+	struct shmd_pe_info info;
+	int me = shmd_my_pe(world);
+
+	for (int pe = 0; pe < shmd_n_pes(world); pe++) {
+		ASSERT_EQ(shmd_dev_ptr(ctx, memory, (uint32_t)pe) == NULL, are_apart(pe, me));
+		world_lab_must(shmd_pe_info(world, pe, &info), "info");
+		if (pe == me)
+			continue;
+		ASSERT_EQ(info.path, SHMD_PATH_MAPPED);
+		ASSERT_STREQ(strstr(info.reason, "GPU heap"), are_apart(pe, me) ? "GPU heap by queues, memory agent: CUDA does not map it" :
+							       "GPU heap mapped, its atomics by queues");
+	}
+}
+
+/* CUDA gives PE 1 no way to the memory of PE 0; the other way there would be one. arg: the call that fails. */
+static int is_kept_apart(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world;
+	uint8_t *memory, *large;
+	struct shmd_team *team;
+
+	if (pe == 1)
+		fake_cuda_fail_after(arg, NO_PEER_ACCESS, strcmp(arg, "cuMemSetAccess") ? 0 : 1, 1);
+	world = gpu_lab_open(lab, pe, "auto", 0);
+	ASSERT(pe != 1 || fake_cuda_failed());
+	memory = gpu_lab_memory(world, 3 * BYTES);
+	gpu_lab_kernel(world, shmd_world_ctx(world), shmd_team_world(world), memory);
+	expect_apart(world, memory);
+	large = gpu_lab_memory(world, GPU_LAB_GROWTH);
+	world_lab_must(shmd_team_split_strided(shmd_team_world(world), 0, 1, lab->n, &team), "split");
+	gpu_lab_kernel(world, shmd_world_ctx(world), team, large + GPU_LAB_GROWTH - 4 * BYTES);
+	world_lab_must(shmd_team_destroy(team), "destroy");
+	world_lab_close(world);
+	gpu_lab_expect_nothing();
+	return 0;
+}
+
+static int is_refused(const struct world_lab *lab, int pe, void *arg)
+{
+	struct world_lab mine = *lab;
+	struct shmd_world *world;
+
+	mine.attr.gpu = "auto";
+	mine.attr.paths = SHMD_ALLOW_MAPPED;
+	world = world_lab_open(&mine, pe);
+	if (pe == 1)
+		fake_cuda_fail(arg, NO_PEER_ACCESS);
+	ASSERT_ERR(shmd_world_start(world), EXDEV);
+	ASSERT(strstr(shmd_error_text(), "map a peer's GPU memory for this GPU"));
+	world_lab_must(shmd_world_start(world), "start");
+	world_lab_close(world);
+	gpu_lab_expect_nothing();
+	return 0;
+}
+
+TEST_TIMEOUT(gpu_memory_that_cuda_does_not_map_goes_by_queues_if_these_are_allowed, 120)
+{
+	char take[] = "cuMemImportFromShareableHandle", access[] = "cuMemSetAccess";
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 2, is_kept_apart, take);
+	world_lab_run(&daemon, 4, is_kept_apart, take);
+	world_lab_run(&daemon, 3, is_kept_apart, access);
+	world_lab_run(&daemon, 3, is_refused, take);
+	fixture_daemon_stop(&daemon);
 }
 
 /* ---- what one PE cannot, no PE has */

@@ -9,6 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <shmd-stream.h>
+#include <shmemclient-admin.h>
+
+#include "libclient/cuda/cuda-api.h"
 #include "tests/lib/fake-cuda.h"
 #include "tests/lib/test.h"
 #include "tests/system/world-gpu-lab.h"
@@ -73,6 +77,80 @@ TEST_TIMEOUT(kernels_use_the_gpu_memory_of_all_pes, 120)
 	fixture_daemon_start(&daemon, NULL);
 	world_lab_run(&daemon, 1, uses_gpu_memory, NULL);
 	world_lab_run(&daemon, 3, uses_gpu_memory, NULL);
+	fixture_daemon_stop(&daemon);
+}
+
+static int take_item(void *arg, const struct shmd_pe_item *item)
+{
+	struct shmd_pe_item *items = arg;
+
+	items[item->pe] = *item;
+	return 0;
+}
+
+static struct shmd_pe_gpu listed(const struct world_lab *lab, int pe)
+{
+	struct shmd_client_attr attr = {.role = SHMD_ROLE_CONTROL, .socket_path = lab->daemon->socket};
+	struct shmd_pe_item items[3] = {0};
+	struct shmd_client *client;
+
+	world_lab_must(shmd_client_open(&attr, &client), "open");
+	world_lab_must(shmd_admin_pes(client, take_item, items), "list");
+	shmd_client_close(client);
+	return items[pe].gpu;
+}
+
+/* By both kinds of copies, until the list shows some. The list has it with the first copy that comes a second later. */
+static void copy_until_listed(const struct world_lab *lab, struct shmd_world *world, int pe, uint8_t *memory)
+{
+	struct shmd_pe_gpu gpu = {0};
+	const struct cuda_api *cuda;
+	uint8_t own[1000] = {0};
+	void *stream;
+
+	world_lab_must(cuda_api_get(&cuda), "CUDA");
+	fake_cuda_set_current(pe % 2);
+	ASSERT_OK(cuda->stream_create(&stream, CUDA_STREAM_NON_BLOCKING));
+	for (uint64_t n = 1; !gpu.bytes_put || !gpu.bytes_got; n++) {
+		world_lab_must(shmd_put(shmd_world_ctx(world), memory, own, sizeof(own), (pe + 1) % lab->n), "put");
+		world_lab_must(shmd_get_on_stream(shmd_world_ctx(world), memory + 5000, memory, 10, (pe + 1) % lab->n, stream), "get");
+		gpu = listed(lab, pe);
+		ASSERT(gpu.bytes_put <= 1000 * n && gpu.bytes_put % 1000 == 0);
+		ASSERT(gpu.bytes_got <= 10 * n && gpu.bytes_got % 10 == 0);
+	}
+	ASSERT_OK(cuda->stream_destroy(stream));
+	fake_cuda_set_current(-1);
+}
+
+static int is_listed(const struct world_lab *lab, int pe, void *arg)
+{
+	uint32_t paths = *(const uint32_t *)arg;
+	struct shmd_world *world = gpu_lab_open(lab, pe, "auto", paths);
+	uint8_t *memory = gpu_lab_memory(world, 1u << 20), own[100] = {0};
+	struct shmd_pe_gpu gpu = listed(lab, pe);
+
+	ASSERT_STREQ(gpu.gpu, pe % 2 ? "0000:18:00.0" : "0000:17:00.0");
+	ASSERT(gpu.used_bytes >= 1u << 20 && gpu.used_bytes <= gpu.heap_bytes);
+	ASSERT_EQ(gpu.n_chunks, 1);
+	ASSERT_EQ(gpu.n_mapped, paths ? 0 : 2);
+	ASSERT_EQ(gpu.mem_kind, paths ? SHMD_MEM_AGENT : 0);
+	world_lab_must(shmd_put(shmd_world_ctx(world), memory, own, sizeof(own), pe), "put to itself");
+	ASSERT_EQ(listed(lab, pe).bytes_put, 0);
+	if (!paths)
+		copy_until_listed(lab, world, pe, memory);
+	world_lab_must(shmd_barrier_all(world), "barrier");
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(lists_show_the_gpu_heap_and_what_was_copied_over_it, 120)
+{
+	uint32_t all = 0, queues = SHMD_ALLOW_QUEUE;
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 3, is_listed, &all);
+	world_lab_run(&daemon, 3, is_listed, &queues);
 	fixture_daemon_stop(&daemon);
 }
 

@@ -6,20 +6,22 @@
 #include "libclient/runtime/team/missing.h"
 #include "libclient/runtime/world/heaps.h"
 
-static int refuse_gpu(const struct shmd_team *team, const void *ptr)
+static bool is_on_gpu(const struct shmd_team *team, const void *ptr)
 {
 	uint64_t addr = (uintptr_t)ptr;
 
-	return world_is_on_gpu(team->world, addr, addr + 1) ? shmd_error_set(-EINVAL, "%p is in the GPU heap, on which kernels call collectives", ptr) : 0;
+	return world_is_on_gpu(team->world, addr, addr + 1);
 }
 
 int coll_check_slow(const struct shmd_team *team, const void *dest, const void *source)
 {
 	int r = team_check(team);
 
-	if (!r)
-		r = refuse_gpu(team, dest);
-	return r ? r : refuse_gpu(team, source);
+	if (r < 0)
+		return r;
+	if (is_on_gpu(team, dest) != is_on_gpu(team, source))
+		return shmd_error_set(-EINVAL, "one of %p and %p is in the GPU heap: a collective has both in one heap", dest, source);
+	return is_on_gpu(team, dest) ? COLL_ON_GPU : 0;
 }
 
 #define CALL_BYTES 96

@@ -11,9 +11,11 @@
 #include "libclient/runtime/world/process.h"
 #include "libclient/runtime/world/world.h"
 
+#define COLL_ON_GPU 1 /* both sides are in the GPU heap: coll-gpu.h */
+
 int coll_check_slow(const struct shmd_team *team, const void *dest, const void *source) __attribute__((cold, noinline));
 
-/* -EINVAL, -ECHILD; memory that a CPU does not read is none of the host's collectives. */
+/* 0, COLL_ON_GPU, -EINVAL or -ECHILD. */
 static inline int coll_check(const struct shmd_team *team, const void *dest, const void *source)
 {
 	if (__builtin_expect(team && process_is(team->world->pid) && !team->world->gpu, 1))

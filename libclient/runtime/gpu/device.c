@@ -146,6 +146,12 @@ int device_open(const char *which, int node_pe, struct device **ret_device)
 	return r;
 }
 
+void device_pci(const struct device *device, char *text, size_t bytes)
+{
+	if (device->cuda->gpu_pci(text, (int)bytes, device->ordinal) != CUDA_OK)
+		*text = '\0';
+}
+
 /* ---- memory and copies */
 
 static int finish(const struct device *device, cuda_result result, const char *what)

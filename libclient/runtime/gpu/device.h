@@ -34,6 +34,9 @@ int device_check_name(const char *which);
 int device_open(const char *which, int node_pe, struct device **ret_device);
 void device_close(struct device *device); /* NULL is allowed */
 
+/* Its PCI address; empty if CUDA does not say it. */
+void device_pci(const struct device *device, char *text, size_t bytes);
+
 /* Makes the context current until device_leave(), and this thread's captures relaxed. Not again in between. */
 int device_enter(const struct device *device);
 /* Leaves the context. 0; or a negative errno, with a sentence, if result is not CUDA_OK. */

@@ -243,18 +243,27 @@ int gpu_ranges_make(struct gpu_ranges *ranges, uint64_t offset, uint64_t bytes, 
 	return r;
 }
 
+static bool is_apart(cuda_result result)
+{
+	return result == CUDA_NO_PEER_ACCESS || result == CUDA_INVALID_GPU || result == CUDA_KERNEL_REFUSES || result == CUDA_NOT_PERMITTED ||
+	       result == CUDA_NOT_SUPPORTED;
+}
+
 int gpu_ranges_take(struct gpu_ranges *ranges, uint32_t pe, int fd, uint64_t offset, uint64_t bytes)
 {
 	struct piece piece = {pe, offset, bytes}, *place = NULL;
+	cuda_result result;
 	int r = find_place(ranges, pe, offset, bytes, &place);
 
 	if (!r)
 		r = device_enter(ranges->device);
-	if (!r)
-		r = device_leave(ranges->device, take(ranges, &piece, fd), "map a peer's GPU memory for this GPU");
+	if (r < 0)
+		return r;
+	result = take(ranges, &piece, fd);
+	r = device_leave(ranges->device, result, "map a peer's GPU memory for this GPU");
 	if (!r)
 		*place = piece;
-	return r;
+	return is_apart(result) ? -EXDEV : r;
 }
 
 void gpu_ranges_undo(struct gpu_ranges *ranges, uint64_t offset)

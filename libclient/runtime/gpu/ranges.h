@@ -35,7 +35,10 @@ uint64_t gpu_ranges_base(const struct gpu_ranges *ranges, uint32_t pe);
 
 /* Memory of this PE's GPU at `offset` of its own range, and a descriptor of it for the peers; the caller's, to close. -ENOMEM, ... */
 int gpu_ranges_make(struct gpu_ranges *ranges, uint64_t offset, uint64_t bytes, int *ret_fd);
-/* The memory of another PE, in that PE's range. fd stays the caller's. The GPU refuses where it has no way to the other one. */
+/*
+ * The memory of another PE, in that PE's range. fd stays the caller's. -EXDEV: CUDA has no way from this GPU to that memory, as between GPUs
+ * without peer access, MIG devices, or processes that it keeps apart.
+ */
 int gpu_ranges_take(struct gpu_ranges *ranges, uint32_t pe, int fd, uint64_t offset, uint64_t bytes);
 /* Unmap what is there of the chunk at `offset`, of all PEs, because another PE could not map it. Addresses stay reserved. */
 void gpu_ranges_undo(struct gpu_ranges *ranges, uint64_t offset);

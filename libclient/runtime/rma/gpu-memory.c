@@ -7,6 +7,7 @@
 #include "libclient/runtime/stream/begin.h"
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/heaps.h"
+#include "libclient/runtime/world/report.h"
 #include "libclient/runtime/world/world-gpu.h"
 #include "proto/base/overflow.h"
 
@@ -105,7 +106,10 @@ int rma_gpu_move(struct shmd_ctx *ctx, void *dest, const void *source, size_t by
 	/* A queue leads there, and the GPU heap has keys. */
 	if (!mapped)
 		return 1;
-	return copy(world->gpu->device, is_get ? dest : mapped, to_gpu, is_get ? mapped : source, from_gpu, bytes);
+	r = copy(world->gpu->device, is_get ? dest : mapped, to_gpu, is_get ? mapped : source, from_gpu, bytes);
+	if (!r && is_symmetric_on_gpu && mapped != symmetric)
+		world_count_copy(ctx->world, is_get, bytes);
+	return r;
 }
 
 /* The same, by the device function if that serves. */

@@ -77,17 +77,22 @@ int stream_kernels_new(const struct device *device, struct stream_kernels **ret_
 	return r;
 }
 
-int stream_kernels_launch(const struct stream_kernels *kernels, enum stream_kernel kernel, struct stream_call *call, cuda_stream stream)
+/* In the GPU's context. */
+static cuda_result launch(const struct stream_kernels *kernels, enum stream_kernel kernel, struct stream_call *call, cuda_stream stream)
 {
 	static const unsigned int threads[STREAM_N_KERNELS] = STREAM_THREADS;
-	const struct device *device = kernels->device;
 	void *parameters[] = {call};
+
+	return kernels->device->cuda->launch(kernels->functions[kernel], 1, 1, 1, threads[kernel], 1, 1, 0, stream, parameters, NULL);
+}
+
+int stream_kernels_launch(const struct stream_kernels *kernels, enum stream_kernel kernel, struct stream_call *call, cuda_stream stream)
+{
+	const struct device *device = kernels->device;
 	int r = device_enter(device);
 
 	call->failure_addr = kernels->failure_addr;
-	return r ? r : device_leave(device, device->cuda->launch(kernels->functions[kernel], 1, 1, 1, threads[kernel], 1, 1, 0, stream,
-								 parameters, NULL),
-				    "launch a kernel of a call on a stream");
+	return r ? r : device_leave(device, launch(kernels, kernel, call, stream), "launch a kernel of a call on a stream");
 }
 
 /* The copy of the result comes behind the kernel, in the same stream. */
@@ -105,4 +110,64 @@ int stream_kernels_failure(const struct stream_kernels *kernels, struct stream_f
 	int r = device_read(kernels->device, ret_failure, kernels->failure_addr, sizeof(*ret_failure));
 
 	return r || !ret_failure->status ? r : device_zero(kernels->device, kernels->failure_addr, sizeof(*ret_failure));
+}
+
+/* ---- a stream of the library's own */
+
+struct stream_own {
+	const struct device *device;
+	cuda_stream stream;
+	uint64_t failure_addr;
+};
+
+void stream_own_free(struct stream_own *own)
+{
+	if (!own)
+		return;
+	if (own->stream && !device_enter(own->device))
+		(void)device_leave(own->device, own->device->cuda->stream_destroy(own->stream), "end a stream");
+	device_free(own->device, own->failure_addr);
+	free(own);
+}
+DEFINE_CLEANUP(struct stream_own *, stream_own_free);
+
+int stream_own_new(const struct device *device, struct stream_own **ret_own)
+{
+	_cleanup_(stream_own_freep) struct stream_own *own = calloc(1, sizeof(*own));
+	int r;
+
+	if (!own)
+		return shmd_error_set(-ENOMEM, "no memory for a stream");
+	own->device = device;
+	r = device_alloc(device, sizeof(struct stream_failure), &own->failure_addr);
+	if (!r)
+		r = device_enter(device);
+	if (!r)
+		r = device_leave(device, device->cuda->stream_create(&own->stream, CUDA_STREAM_NON_BLOCKING), "make a stream");
+	if (!r)
+		*ret_own = take_ptr(own);
+	return r;
+}
+
+/* The word is zero before the kernel and read behind it, all in the order of the stream. */
+static cuda_result run(const struct stream_own *own, const struct stream_kernels *kernels, enum stream_kernel kernel, struct stream_call *call,
+		       struct stream_failure *ret_failure)
+{
+	const struct cuda_api *cuda = own->device->cuda;
+	cuda_result result = cuda->set8(own->failure_addr, 0, sizeof(*ret_failure), own->stream);
+
+	if (result == CUDA_OK)
+		result = launch(kernels, kernel, call, own->stream);
+	if (result == CUDA_OK)
+		result = cuda->copy_out(ret_failure, own->failure_addr, sizeof(*ret_failure), own->stream);
+	return result == CUDA_OK ? cuda->stream_sync(own->stream) : result;
+}
+
+int stream_own_run(const struct stream_own *own, const struct stream_kernels *kernels, enum stream_kernel kernel, struct stream_call *call,
+		   struct stream_failure *ret_failure)
+{
+	int r = device_enter(own->device);
+
+	call->failure_addr = own->failure_addr;
+	return r ? r : device_leave(own->device, run(own, kernels, kernel, call, ret_failure), "run a kernel of the library");
 }

@@ -5,7 +5,7 @@
  * They are loaded once, by the first call. CUDA may wait for kernels that run then, so that call comes before kernels that wait for other PEs.
  *
  * Threads	any
- * Blocks	the first call; stream_kernels_run(); and stream_kernels_failure() for a copy
+ * Blocks	the first call; stream_kernels_run(), stream_own_run(); and stream_kernels_failure() for a copy
  * Errors	a negative errno and a sentence by shmd_error_set()
  */
 #ifndef SHMD_STREAM_KERNELS_HOST_H
@@ -33,6 +33,16 @@ void stream_kernels_free(struct stream_kernels *kernels);
 int stream_kernels_launch(const struct stream_kernels *kernels, enum stream_kernel kernel, struct stream_call *call, cuda_stream stream);
 /* Launches on the stream of the device, and waits. One call at a time; call->source is set here. */
 int stream_kernels_run(const struct stream_kernels *kernels, enum stream_kernel kernel, struct stream_call *call, struct stream_result *ret_result);
+/* ---- a stream of the library's own for kernels that wait for other PEs, and a word for their failure */
+
+struct stream_own;
+
+int stream_own_new(const struct device *device, struct stream_own **ret_own);
+void stream_own_free(struct stream_own *own); /* NULL is allowed. No kernel runs. */
+/* Launches there, and waits. status 0 in ret_failure: none. One call at a time. */
+int stream_own_run(const struct stream_own *own, const struct stream_kernels *kernels, enum stream_kernel kernel, struct stream_call *call,
+		   struct stream_failure *ret_failure);
+
 /* The first failure since the last call, which is forgotten; status 0: none. */
 int stream_kernels_failure(const struct stream_kernels *kernels, struct stream_failure *ret_failure);
 

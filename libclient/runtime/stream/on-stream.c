@@ -18,6 +18,7 @@
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/exchange.h"
 #include "libclient/runtime/world/heaps.h"
+#include "libclient/runtime/world/report.h"
 #include "libclient/runtime/world/world-gpu.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/overflow.h"
@@ -133,9 +134,12 @@ static int move(struct shmd_ctx *ctx, struct stream_call *call, const char *name
 		return world_pe(ctx, (int)call->pe, name) < 0 ? -EINVAL : 0;
 	r = find_peer(ctx, symmetric, call->n, (int)call->pe, name, &peer);
 	if (!r && peer)
-		return copy(ctx->world, is_get ? other : peer, is_get ? peer : other, call->n, name, stream);
-	if (!r)
-		r = check_other_side(ctx->world, (uintptr_t)other, name);
+		r = copy(ctx->world, is_get ? other : peer, is_get ? peer : other, call->n, name, stream);
+	if (!r && peer && peer != symmetric)
+		world_count_copy(ctx->world, is_get, call->n);
+	if (r || peer)
+		return r;
+	r = check_other_side(ctx->world, (uintptr_t)other, name);
 	return r ? r : launch(ctx, NULL, STREAM_KERNEL_ORDER, call, stream);
 }
 

@@ -12,11 +12,13 @@
 
 #include "libclient/runtime/settings/log.h"
 #include "libclient/runtime/settings/nvtx.h"
+#include "libclient/runtime/stream/kernels.h"
 #include "libclient/runtime/team/ids.h"
 #include "libclient/runtime/team/missing.h"
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/ctx.h"
 #include "libclient/runtime/world/exchange.h"
+#include "libclient/runtime/world/process.h"
 #include "libclient/runtime/world/world-gpu.h"
 #include "libclient/runtime/world/world-heap.h"
 #include "libclient/runtime/world/world.h"
@@ -55,6 +57,9 @@ void team_free(struct shmd_team *team)
 {
 	if (!team)
 		return;
+	/* In a forked child it is the parent's. */
+	if (process_is(team->world->pid))
+		stream_own_free(team->gpu_calls);
 	world_gpu_hide(team->world, &team->gpu_addr);
 	free(team->members);
 	free(team);

@@ -17,6 +17,8 @@
 /* A sync has so many rounds, each with a flag of its own. */
 #define TEAM_MAX_PES (1 << SHMD_DEV_SYNC_ROUNDS)
 
+struct stream_own;
+
 struct shmd_team {
 	struct shmd_dev_team dev; /* first: aligned as device functions want it */
 	struct shmd_world *world;
@@ -24,6 +26,7 @@ struct shmd_team {
 	struct shmd_team_config config; /* under the world's `tables` */
 	uint64_t n_boards; /* entries written to the board so far */
 	uint64_t gpu_addr; /* its copy for kernels; 0: not made. Under the world's gpu_copies */
+	struct stream_own *gpu_calls; /* of the host's collectives on GPU memory (coll/coll-gpu.h); NULL: there was none */
 	const char *failed_call; /* the collective that failed first; NULL: none */
 	int failed_root; /* of it */
 	int lost; /* -errno: passing entries failed here, so members may disagree about ids */

@@ -17,6 +17,7 @@
 #include "libclient/runtime/settings/log.h"
 #include "libclient/runtime/stream/kernels.h"
 #include "libclient/runtime/world/exchange.h"
+#include "libclient/runtime/world/gpu-apart.h"
 #include "libclient/runtime/world/heaps.h"
 #include "libclient/runtime/world/queues.h"
 #include "libclient/runtime/world/world-gpu.h"
@@ -79,14 +80,30 @@ static int make_known(struct shmd_world *world, const struct chunk *chunk)
 	return world_queues_register_gpu(world, WORLD_GPU_CHUNK(chunk->number), world->gpu->of_session, &attr);
 }
 
+/* The first chunk finds out which GPUs are apart, and all PEs agree on it. */
 static int take(struct shmd_world *world, const struct chunk *chunk)
 {
 	int r = 0;
 
-	for (int i = 0; !r && i < world->heap->n_group; i++)
-		if (i != world->heap->my_place)
+	for (int i = 0; !r && i < world->heap->n_group; i++) {
+		int pe = world->heap->group[i];
+
+		if (i != world->heap->my_place && !world->peers[pe].is_gpu_apart)
 			r = take_from(world, chunk, i);
-	return r ? r : make_known(world, chunk);
+		if (r == -EXDEV && !chunk->number && world_gpu_set_apart(world, pe))
+			r = 0;
+	}
+	return chunk->number ? r : world_gpu_agree_on_apart(world, r);
+}
+
+static int share(struct shmd_world *world, const struct chunk *chunk)
+{
+	int r = take(world, chunk);
+
+	/* All PEs have failed, or begin again. */
+	if (r && !chunk->number)
+		return r;
+	return world_queues_share_keys(world, WORLD_GPU_CHUNK(chunk->number), r ? r : make_known(world, chunk));
 }
 
 /* Readers look at used_bytes first, so it changes last. The host reaches the chunk by queues only. */
@@ -113,10 +130,10 @@ static int chunk_add(struct shmd_world *world, uint64_t offset, uint64_t bytes)
 	int r = world_agree(world, offer(world, &chunk));
 
 	if (!r)
-		r = world_queues_share_keys(world, WORLD_GPU_CHUNK(chunk.number), take(world, &chunk));
+		r = share(world, &chunk);
 	if (chunk.is_published)
 		(void)shmd_unpublish(session_client(world->session), &world->key, (uint32_t)world->rank, WORLD_GPU_CHUNK(chunk.number));
-	if (r < 0)
+	if (r)
 		undo(world, &chunk);
 	else
 		count(world, &chunk);
@@ -205,7 +222,8 @@ static void show_to_host(struct shmd_world *world)
 static void set_bases(struct shmd_world *world)
 {
 	for (int i = 0; i < world->heap->n_group; i++)
-		world->pes[world->heap->group[i]].heap_addr[SHMD_DEV_HEAP_GPU] = gpu_ranges_base(world->gpu->ranges, (uint32_t)i);
+		if (!world->peers[world->heap->group[i]].is_gpu_apart)
+			world->pes[world->heap->group[i]].heap_addr[SHMD_DEV_HEAP_GPU] = gpu_ranges_base(world->gpu->ranges, (uint32_t)i);
 }
 
 /* How the first NIC reaches GPU memory of this PE, and it is the same on the others as a rule. */
@@ -229,7 +247,8 @@ static void tell_paths(struct shmd_world *world)
 		if (world_gpu_is_mapped(world, pe))
 			snprintf(reason + used, WORLD_REASON_BYTES - used, "; GPU heap mapped%s", world->queues ? ", its atomics by queues" : "");
 		else
-			snprintf(reason + used, WORLD_REASON_BYTES - used, "; GPU heap by queues, %s", way_of_nic(world));
+			snprintf(reason + used, WORLD_REASON_BYTES - used, "; GPU heap by queues, %s%s", way_of_nic(world),
+				 world->peers[pe].is_gpu_apart ? ": CUDA does not map it" : "");
 	}
 }
 
@@ -260,7 +279,7 @@ int world_gpu_open(struct shmd_world *world, uint64_t bytes, uint64_t range_byte
 	if (world->queues)
 		show_to_host(world);
 	r = chunk_add(world, 0, end);
-	if (r < 0)
+	if (r)
 		return r;
 	tell_paths(world);
 	runtime_log(HEAP, INFO, "the GPU heap begins with %llu bytes in a range of %llu, on GPU %d", (unsigned long long)end,

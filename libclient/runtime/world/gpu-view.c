@@ -141,7 +141,7 @@ static uint32_t member(const struct shmd_team *team, uint32_t i)
 /* Where a team's scratch is at each member, if they are few and all are mapped here. */
 static void fill_near_scratch(const struct shmd_team *team, struct shmd_dev_team *dev)
 {
-	if (!(team->dev.flags & SHMD_TEAM_MAPPED) || dev->n_pes > SHMD_DEV_NEAR_PES)
+	if (!(dev->flags & SHMD_TEAM_MAPPED) || dev->n_pes > SHMD_DEV_NEAR_PES)
 		return;
 	for (uint32_t i = 0; i < dev->n_pes; i++) {
 		uint32_t pe = member(team, (dev->my_pe + i) % dev->n_pes);
@@ -169,6 +169,9 @@ static int make_team(struct shmd_team *team)
 	dev.scratch_heap = SHMD_DEV_HEAP_GPU;
 	dev.n_syncs = dev.n_begun = dev.n_exchanges = 0;
 	dev.coll_status = SHMD_DEV_OK;
+	/* All members must find the same, and only its two PEs know of a pair. */
+	if (team->world->some_gpus_apart && dev.n_pes > 1)
+		dev.flags &= ~SHMD_TEAM_MAPPED;
 	fill_near_scratch(team, &dev);
 	r = device_write(gpu->device, at, &dev, sizeof(dev));
 	if (!r && n_bytes)

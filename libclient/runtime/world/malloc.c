@@ -270,6 +270,8 @@ static int allocate(struct shmd_world *world, struct heap_call call, uint64_t fi
 		r = finish(world, world_memory_zero(world, job.call.heap, job.offset, fill));
 	runtime_nvtx_pop();
 	pthread_mutex_unlock(&world->lock);
+	if (!r && job.call.heap == SHMD_DEV_HEAP_GPU)
+		world_report_news(world);
 	if (!r)
 		*ret_ptr = world_address(world, job.call.heap, job.offset);
 	runtime_log(HEAP, TRACE, "%s of %llu bytes: %s", heap_operation_name(call.operation), (unsigned long long)call.size,
@@ -376,6 +378,8 @@ int shmd_free(struct shmd_world *world, void *ptr)
 	damage = heap == SHMD_DEV_HEAP_HOST ? check_guards(world, offset) : 0;
 	r = heap_release(world_alloc(world, heap), offset);
 	unlock_heap(world);
+	if (!r && heap == SHMD_DEV_HEAP_GPU)
+		world_report_news(world);
 	return r ? r : damage;
 }
 

@@ -9,14 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libclient/runtime/gpu/device.h"
+#include "libclient/runtime/heap/heap-alloc.h"
 #include "libclient/runtime/settings/log.h"
+#include "libclient/runtime/world/heaps.h"
 #include "libclient/runtime/world/queues.h"
 #include "libclient/runtime/world/report.h"
+#include "libclient/runtime/world/world-gpu.h"
 #include "libclient/runtime/world/world-heap.h"
 #include "libclient/runtime/world/world.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
 
 #define TEXT_BYTES 512
+#define NEWS_NSEC NSEC_PER_SEC
+#define NEWS_LIMIT_NSEC (NSEC_PER_SEC / 5)
 #define REASON_BYTES (WORLD_REASON_BYTES + 32)
 
 static enum shmd_pe_path path_to(const struct shmd_world *world, int pe)
@@ -100,9 +107,30 @@ void world_log_paths(const struct shmd_world *world)
 	}
 }
 
-void world_report(struct shmd_world *world)
+static void fill_gpu(const struct shmd_world *world, struct shmd_pe_gpu *ret_gpu)
 {
-	WORLD_REQUESTS(world);
+	struct world_gpu *gpu = world->gpu;
+	struct heap_stats stats;
+
+	if (!gpu)
+		return;
+	device_pci(gpu->device, ret_gpu->gpu, sizeof(ret_gpu->gpu));
+	pthread_mutex_lock(&world->heap->lock);
+	heap_stats(gpu->alloc, &stats);
+	pthread_mutex_unlock(&world->heap->lock);
+	ret_gpu->heap_bytes = stats.chunk_bytes;
+	ret_gpu->used_bytes = stats.live_bytes;
+	ret_gpu->n_chunks = gpu->chunks.n;
+	for (int pe = 0; pe < world->size; pe++)
+		ret_gpu->n_mapped += pe != world->rank && world_gpu_is_mapped(world, pe);
+	ret_gpu->mem_kind = world->queues ? world_queues_mem_kind(world, WORLD_GPU_CHUNK(0)) : 0;
+	ret_gpu->bytes_put = __atomic_load_n(&gpu->bytes_put, __ATOMIC_RELAXED);
+	ret_gpu->bytes_got = __atomic_load_n(&gpu->bytes_got, __ATOMIC_RELAXED);
+}
+
+/* Within the time limit that this thread's requests have. */
+static int report(struct shmd_world *world)
+{
 	const struct world_peer *self = &world->peers[world->rank];
 	struct shmd_pe_report report = {
 		.world = world->hellos[0].id,
@@ -122,12 +150,57 @@ void world_report(struct shmd_world *world)
 	if (runs)
 		find_runs(world, runs, &report.n_runs);
 	report.runs = runs;
+	fill_gpu(world, &report.gpu);
 	r = shmd_pe_report(session_client(world->session), &report);
 	if (r < 0)
 		runtime_log(WORLD, INFO, "shmemctl does not list this PE: %s", shmd_error_text());
-	world->is_reported = r == 0;
 	(void)shmd_error_set(0, "%s", text);
+	return r;
 }
+
+void world_report(struct shmd_world *world)
+{
+	WORLD_REQUESTS(world);
+
+	world->is_reported = report(world) == 0;
+}
+
+/* ---- news of the GPU heap */
+
+static bool is_time_for_news(struct world_gpu *gpu)
+{
+	uint64_t last = __atomic_load_n(&gpu->reported_nsec, __ATOMIC_RELAXED), now = nsec_now();
+
+	return last != UINT64_MAX && now - last >= NEWS_NSEC &&
+	       __atomic_compare_exchange_n(&gpu->reported_nsec, &last, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+/* A daemon that does not answer must not cost more than once. */
+static void report_news(struct shmd_world *world)
+{
+	struct shmd_request_limit former = shmd_request_limit_set((struct shmd_request_limit){session_client(world->session), NEWS_LIMIT_NSEC});
+
+	if (report(world) < 0)
+		__atomic_store_n(&world->gpu->reported_nsec, UINT64_MAX, __ATOMIC_RELAXED);
+	(void)shmd_request_limit_set(former);
+}
+
+void world_report_news(struct shmd_world *world)
+{
+	if (!world->gpu || !is_time_for_news(world->gpu) || pthread_mutex_trylock(&world->lock))
+		return;
+	if (world->is_reported)
+		report_news(world);
+	pthread_mutex_unlock(&world->lock);
+}
+
+void world_count_copy(struct shmd_world *world, bool is_get, uint64_t bytes)
+{
+	__atomic_fetch_add(is_get ? &world->gpu->bytes_got : &world->gpu->bytes_put, bytes, __ATOMIC_RELAXED);
+	world_report_news(world);
+}
+
+/* ---- its end */
 
 void world_retract(struct shmd_world *world)
 {

@@ -133,7 +133,7 @@ static uint32_t n_needed(const struct shmd_world *world)
 	uint32_t n = 0;
 
 	for (int i = 0; i < world->size; i++)
-		n += i != world->rank && !world->peers[i].is_mapped;
+		n += i != world->rank && (!world->peers[i].is_mapped || world->peers[i].is_gpu_apart);
 	return n;
 }
 
@@ -157,16 +157,30 @@ static int make_parts(struct shmd_world *world)
 	return r;
 }
 
-static int start(struct shmd_world *world)
+static int try(struct shmd_world *world)
 {
 	int r = exchange_cards(world);
 
 	if (!r)
 		r = make_parts(world);
-	if (r < 0) {
+	if (r)
 		world_stop(world, true);
+	return r;
+}
+
+static int start(struct shmd_world *world)
+{
+	int r;
+
+	world->some_gpus_apart = false;
+	for (int i = 0; i < world->size; i++)
+		world->peers[i].is_gpu_apart = false;
+	/* It ends: each time two GPUs more are apart. */
+	do
+		r = try(world);
+	while (r == WORLD_BEGIN_AGAIN);
+	if (r < 0)
 		return r;
-	}
 	__atomic_store_n(&world->is_started, 1, __ATOMIC_RELEASE);
 	world_log_paths(world);
 	world_report(world);

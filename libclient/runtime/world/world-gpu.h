@@ -3,8 +3,8 @@
  * The GPU heap of a world, and the world as kernels see it.
  *
  * All PEs of the world have a GPU heap or none has. It takes the steps of the host's heap (world-heap.h), but each PE makes its own part of a
- * chunk, on its GPU. An allocator of its own decides on it, by the same records. PEs that map each other's host heap map each other's GPU heap;
- * the others reach it by queues. If a world has queues, chunks are registered with the NICs, kernels send all atomics and signals by queues,
+ * chunk, on its GPU. An allocator of its own decides on it, by the same records. PEs that map each other's host heap map each other's GPU heap,
+ * unless CUDA keeps their GPUs apart (gpu-apart.h); the others reach it by queues. If a world has queues, chunks are registered with the NICs, kernels send all atomics and signals by queues,
  * because a NIC's atomics are not exact against those of a GPU, and the host reaches the GPU heap by queues, also its own.
  *
  * Kernels read a copy of the world in GPU memory, with its PEs and tables behind it, and copies of contexts and teams. Teams count their syncs
@@ -45,6 +45,9 @@ struct world_gpu {
 	 * gpu_lock.
 	 */
 	uint64_t dev;
+	uint32_t n_refused; /* PEs whose memory CUDA has refused to map, in this start (gpu-apart.h) */
+	uint64_t bytes_put, bytes_got; /* by copies, to and from other PEs; atomic */
+	uint64_t reported_nsec; /* when, for lists (report.h); UINT64_MAX: no more. Atomic */
 	struct stream_kernels *kernels; /* of calls on streams; NULL: none was made. Under the world's gpu_copies. */
 };
 
@@ -53,6 +56,8 @@ bool world_gpu_is_wanted(const struct runtime_settings *settings);
 
 /* ---- gpu-chunks.c: collective, as world_heap_open() and world_heap_grow() */
 
+/* WORLD_BEGIN_AGAIN: on all PEs alike, the start is to be undone and begun again, now with other paths. */
+#define WORLD_BEGIN_AGAIN 1
 int world_gpu_open(struct shmd_world *world, uint64_t bytes, uint64_t range_bytes);
 int world_gpu_grow(struct shmd_world *world, uint64_t bytes);
 /* is_ours false: in a forked child, where CUDA does not work and all stays the parent's. */

@@ -17,7 +17,8 @@
  *	buffers.c	buffers of the program			symmetric.c	and of all PEs
  *	adopt.h		the memory of both
  *	gpu-chunks.c	the GPU heap				gpu-view.c	the world as kernels see it
- *	gpu-queues.c	queues of kernels			heaps.c		memory of either heap
+ *	gpu-queues.c	queues of kernels			gpu-apart.h	GPUs that CUDA keeps apart
+ *	heaps.c		memory of either heap
  *
  * Locks: `lock`, then `tables` or the heap's own. Device functions and the watch share the last line of dev
  * and pe.path with the rest, by atomics.
@@ -59,6 +60,7 @@ struct world_peer {
 	int node, node_pe; /* -1 before the start */
 	bool is_mapped; /* since the start, also if it ended */
 	bool is_hot; /* by an RC QP of its own beside DC; atomic */
+	bool is_gpu_apart; /* CUDA does not map its GPU memory here, or this PE's there; from the first look on, also for the next start */
 	char reason[WORLD_REASON_BYTES]; /* of its path: same node, or why it is no better one */
 	char nic[32]; /* of the caller, by which requests go to it */
 };
@@ -84,6 +86,7 @@ struct shmd_world {
 	const char *call; /* the collective call under way on this PE, for its sentences; under `lock`, constant text */
 	uint32_t is_started; /* atomic */
 	int n_nodes; /* 0 before the start */
+	bool some_gpus_apart; /* of two PEs that map each other's host heap; the same on all PEs */
 	struct session *session;
 	struct world_queues *queues; /* NULL: all PEs are mapped */
 	struct world_heap *heap;

@@ -81,6 +81,18 @@ TEST(rates_are_of_the_same_thing_in_both_looks)
 	ASSERT(!stats_is_idle(&new[2]));
 }
 
+TEST(rates_of_pes_are_by_world_and_number)
+{
+	struct stats_row old[] = {{.world = 1, .pe = 0, .counters.bytes_sent = 10}, {.world = 1, .pe = 1, .counters.bytes_sent = 5}};
+	struct stats_row new[] = {{.world = 1, .pe = 0, .counters.bytes_sent = 13}, {.world = 1, .pe = 1, .counters.bytes_sent = 12}};
+	struct stats_look before = {.at_nsec = SEC, .n_rows = 2, .rows = old}, now = {.at_nsec = 2 * SEC, .n_rows = 2, .rows = new};
+
+	stats_between(&before, &now);
+	ASSERT_EQ(new[0].pe, 1);
+	ASSERT_EQ(new[0].counters.bytes_sent, 7);
+	ASSERT_EQ(new[1].counters.bytes_sent, 3);
+}
+
 /* ---- progress */
 
 static const char *progress_of(bool is_terminal)

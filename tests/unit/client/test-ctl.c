@@ -94,7 +94,9 @@ static void fill_list(struct msg_list_rep *rep, const struct msg_list_req *req)
 						   .gpus = "0000:3b:00.0", .world = 0x00c0ffee12345678, .pe = 1, .n_pes = 5, .node_pe = 1,
 						   .heap_bytes = 64 << 20, .n_mapped = 1, .n_rc = 2, .n_dc = 1, .reason = "another user"};
 		rep->pes[1] = (struct msg_pe_item){.session = 6, .uid = 1000, .pid = 4243, .command = "ring", .world = 0x00c0ffee12345678,
-						   .n_pes = 5, .heap_bytes = 64 << 20, .n_mapped = 4};
+						   .n_pes = 5, .heap_bytes = 64 << 20, .n_mapped = 4,
+						   .has_gpu = true, .gpu = {.gpu = "0000:5e:00.0", .heap_bytes = 8 << 20, .used_bytes = 6 << 20, .n_chunks = 2,
+							   .n_mapped = 3, .mem_kind = MSG_MEM_DMABUF, .bytes_put = 77, .bytes_got = 5}};
 		break;
 	case MSG_LIST_PATHS:
 		rep->paths = calloc(3, sizeof(*rep->paths));
@@ -282,10 +284,13 @@ TEST(json_of_pes)
 	ASSERT_STREQ(printed("pes", true),
 		     "{\"schema_version\":1,\"pes\":[{\"world\":\"00c0ffee12345678\",\"pe\":1,\"n_pes\":5,\"node\":0,\"node_pe\":1,"
 		     "\"session\":5,\"uid\":1000,\"pid\":4242,\"command\":\"ring\",\"nics\":\"soft0,soft1\",\"gpus\":\"0000:3b:00.0\","
-		     "\"heap_bytes\":67108864,\"n_mapped\":1,\"n_rc\":2,\"n_dc\":1,\"reason\":\"another user\"},"
+		     "\"heap_bytes\":67108864,\"n_mapped\":1,\"n_rc\":2,\"n_dc\":1,\"reason\":\"another user\",\"gpu_heap\":{\"gpu\":\"\",\"heap_bytes\":0,"
+		     "\"used_bytes\":0,\"n_chunks\":0,\"n_mapped\":0,\"registered\":\"\",\"bytes_put\":0,\"bytes_got\":0}},"
 		     "{\"world\":\"00c0ffee12345678\",\"pe\":0,\"n_pes\":5,\"node\":0,\"node_pe\":0,"
 		     "\"session\":6,\"uid\":1000,\"pid\":4243,\"command\":\"ring\",\"nics\":\"\",\"gpus\":\"\","
-		     "\"heap_bytes\":67108864,\"n_mapped\":4,\"n_rc\":0,\"n_dc\":0,\"reason\":\"\"}],\"n_hidden_sessions\":3}\n");
+		     "\"heap_bytes\":67108864,\"n_mapped\":4,\"n_rc\":0,\"n_dc\":0,\"reason\":\"\",\"gpu_heap\":{\"gpu\":\"0000:5e:00.0\","
+		     "\"heap_bytes\":8388608,\"used_bytes\":6291456,\"n_chunks\":2,\"n_mapped\":3,\"registered\":\"dmabuf\",\"bytes_put\":77,"
+		     "\"bytes_got\":5}}],\"n_hidden_sessions\":3}\n");
 }
 
 TEST(json_of_nics)
@@ -361,9 +366,11 @@ TEST(table_of_paths_has_them_by_world_and_number)
 TEST(table_of_pes_has_them_by_world_and_number)
 {
 	ASSERT_STREQ(printed("pes", false),
-		     "WORLD         PE  NODE  SESSION   UID   PID  COMMAND  GPUS          NICS             HEAP  PATHS                 REASON\n"
-		     "00c0ffee  0 of 5     0        6  1000  4243  ring     -             -            64.0 MiB  4 mapped              -\n"
-		     "00c0ffee  1 of 5     0        5  1000  4242  ring     0000:3b:00.0  soft0,soft1  64.0 MiB  1 mapped, 2 RC, 1 DC  another user\n"
+		     "WORLD         PE  NODE  SESSION   UID   PID  COMMAND  GPUS          NICS             HEAP  GPU HEAP                              PATHS                 REASON\n"
+		     "00c0ffee  0 of 5     0        6  1000  4243  ring     0000:5e:00.0  -            64.0 MiB  "
+		     "6.0 MiB of 8.0 MiB, 2 chunks, dmabuf  4 mapped              -\n"
+		     "00c0ffee  1 of 5     0        5  1000  4242  ring     0000:3b:00.0  soft0,soft1  64.0 MiB  "
+		     "-                                     1 mapped, 2 RC, 1 DC  another user\n"
 		     "3 sessions of other users are hidden; root and the user of shmemd see all\n");
 }
 

@@ -32,7 +32,8 @@ static void fill(struct msg *req, uint64_t world, uint32_t pe)
 {
 	msg_init(req, MSG_PE_REPORT_REQ, 0);
 	req->pe_report_req = (struct msg_pe_report_req){.world = world, .pe = pe, .n_pes = 4, .node = 1, .node_pe = 2,
-							.heap_bytes = 1 << 20, .n_mapped = 2, .n_rc = 1, .reason = "another user"};
+							.heap_bytes = 1 << 20, .n_mapped = 2, .n_rc = 1, .reason = "another user",
+							.has_gpu = true, .gpu = {.gpu = "0000:17:00.0", .heap_bytes = 8, .used_bytes = 8, .n_mapped = 3, .bytes_put = 9}};
 }
 
 static void send_ok(struct pair *pair, struct msg *req)
@@ -96,6 +97,9 @@ TEST(reports_stand_in_the_list_with_what_the_daemon_knows_of_the_session)
 	ASSERT_EQ(page.pes[0].n_rc, 1);
 	ASSERT_EQ(page.pes[0].n_dc, 0);
 	ASSERT_STREQ(page.pes[0].reason, "another user");
+	ASSERT_STREQ(page.pes[0].gpu.gpu, "0000:17:00.0");
+	ASSERT_EQ(page.pes[0].gpu.used_bytes, 8);
+	ASSERT_EQ(page.pes[0].gpu.bytes_put, 9);
 	free(page.pes);
 	scene_deinit(&s);
 }
@@ -154,6 +158,8 @@ TEST(numbers_that_do_not_fit_the_world_are_refused_and_change_nothing)
 		{.n_pes = 4, .n_mapped = 1, .n_rc = 1, .n_dc = 2},
 		{.n_pes = 4, .n_mapped = 0x80000000u, .n_rc = 0x80000000u},
 		{.n_pes = 0x80000000u},
+		{.n_pes = 4, .has_gpu = true, .gpu = {.n_mapped = 4}},
+		{.n_pes = 4, .has_gpu = true, .gpu = {.heap_bytes = 4096, .used_bytes = 4097}},
 	};
 	struct scene s;
 	struct msg req;
@@ -239,6 +245,9 @@ TEST(fullest_page_fits_a_packet)
 		memset(pes[i].nics, 'x', sizeof(pes[i].nics));
 		memset(pes[i].gpus, 'x', sizeof(pes[i].gpus));
 		memset(pes[i].reason, 'x', sizeof(pes[i].reason));
+		pes[i].has_gpu = true;
+		memset(pes[i].gpu.gpu, 'x', sizeof(pes[i].gpu.gpu) - 1);
+		pes[i].gpu.gpu[sizeof(pes[i].gpu.gpu) - 1] = 0;
 		pes[i].command[sizeof(pes[i].command) - 1] = pes[i].nics[sizeof(pes[i].nics) - 1] = 0;
 		pes[i].gpus[sizeof(pes[i].gpus) - 1] = pes[i].reason[sizeof(pes[i].reason) - 1] = 0;
 	}

@@ -124,7 +124,9 @@ static void report_pe(struct save_scene *s, uint64_t world, bool ends)
 
 	msg_init(&req, MSG_PE_REPORT_REQ, 0);
 	req.pe_report_req = (struct msg_pe_report_req){.world = world, .pe = 2, .ends = ends, .n_pes = 8, .node = 1, .node_pe = 1,
-						       .heap_bytes = 4096, .n_mapped = 3, .n_rc = 2, .n_dc = 1, .reason = "another node"};
+						       .heap_bytes = 4096, .n_mapped = 3, .n_rc = 2, .n_dc = 1, .reason = "another node",
+						       .has_gpu = true, .gpu = {.gpu = "0000:17:00.0", .heap_bytes = 9, .used_bytes = 8, .n_chunks = 7,
+							       .n_mapped = 6, .mem_kind = MSG_MEM_AGENT, .bytes_put = 5, .bytes_got = 4}};
 	req.pe_report_req.n_ways = 2;
 	req.pe_report_req.ways[0] = (struct msg_pe_way){.path = MSG_PE_PATH_MAPPED};
 	req.pe_report_req.ways[1] = (struct msg_pe_way){.path = MSG_PE_PATH_DC, .nic = "soft1", .reason = "another node"};
