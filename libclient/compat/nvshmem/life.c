@@ -155,11 +155,11 @@ static int prepare(void)
 
 /*
  * Now, since CUDA may wait for kernels that run when the runtime's are loaded. A library that was built without nvcc has none: then syncs on
- * streams are by the driver, and what needs a kernel says so when it is called. A job with queues does not use them.
+ * streams are by the driver, unless the job has queues, and what needs a kernel says so when it is called.
  */
 static int find_kernels(void)
 {
-	return nvs.ibgda ? 0 : nvs_agree_all(!shmd_quiet_on_stream(shmd_world_ctx(nvs.world), nvs.device->stream), &nvs.has_kernels);
+	return nvs_agree_all(!shmd_quiet_on_stream(shmd_world_ctx(nvs.world), nvs.device->stream), &nvs.has_kernels);
 }
 
 static void drop_parts(void)

@@ -103,7 +103,7 @@ struct nvs {
 	uint64_t n_copies, n_copies_done; /* atomic; by the library's stream: begun, and those that a quiet has waited for */
 	uint64_t tables; /* what facts.peers_p2p and the others point into */
 	struct nvs_set sets[NVS_CLASSES];
-	bool has_kernels; /* all PEs have those of the runtime (<shmd-stream.h>) */
+	bool has_kernels; /* all PEs have those of the runtime (<shmd-stream.h>); the same on all */
 	int max_teams;
 	struct nvs_host_team teams[NVS_POOL_TEAMS];
 	struct shmd_team *same_gpu, *gpu_leaders; /* the runtime does not make these by itself; NULL: this PE is in none */
