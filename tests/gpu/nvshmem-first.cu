@@ -2,9 +2,9 @@
 /*
  * A program of NVSHMEM, as its user writes it: puts, signals, atomics, barriers and collectives in kernels, calls of the host, and on streams.
  * nvshmem-first.sh builds it with NVIDIA's headers and device library and runs it. PE n has GPU n modulo their number. It prints a line for each
- * part, and exits with the number of parts that failed. With NVSHMEM_DISABLE_P2P=1 all but the operations on streams go by queues.
+ * part, and exits with the number of parts that failed. With NVSHMEM_DISABLE_P2P=1 all goes by queues.
  *
- * With the argument "dies" the last PE kills itself while a kernel of PE 0 puts to it by queues, for ever: the job must end.
+ * With the argument "exits" a kernel of PE 0 ends the job with status 37, while another PE's waits. With "dies" the last PE kills itself while a kernel of PE 0 puts to it by queues, for ever: the job must end.
  */
 #include <csignal>
 #include <cstdio>
@@ -294,6 +294,26 @@ static int lose_a_pe(void)
 	_exit(error == cudaSuccess);
 }
 
+__global__ void exits(uint64_t *word, bool waits)
+{
+	if (waits)
+		nvshmem_uint64_wait_until(word, NVSHMEM_CMP_EQ, 1);
+	nvshmem_global_exit(37);
+}
+
+static int end_by_a_kernel(void)
+{
+	uint64_t *word;
+
+	nvshmem_init();
+	me = nvshmem_my_pe();
+	word = (uint64_t *)nvshmem_calloc(1, 8);
+	nvshmem_barrier_all();
+	exits<<<1, 1>>>(word, me != 0);
+	(void)cudaDeviceSynchronize();
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	const char *rank = getenv("SHMD_RANK");
@@ -304,6 +324,8 @@ int main(int argc, char **argv)
 	CUDA(cudaFree(NULL));
 	if (argc > 1 && !strcmp(argv[1], "dies"))
 		return lose_a_pe();
+	if (argc > 1 && !strcmp(argv[1], "exits"))
+		return end_by_a_kernel();
 	job();
 	job();
 	return n_failed;

@@ -35,6 +35,14 @@ def main():
             expect(start(n_pes, minor, way), f'3.{minor}, {n_pes} PEs', words=['signal operations are SET (9) and ADD (10), not 77'])
     elif way == 'kernelless':
         expect(start(2, 4, way), way, words=['nvshmemx_barrier_on_stream: PE 0: ', 'a sync on a stream is a kernel there', 'this call is a kernel, which not all'])
+    elif way == 'channel':
+        for n_pes in (2, 3):
+            expect(start(n_pes, 4, way), f'{n_pes} PEs')
+    elif way == 'wrong':
+        expect(start(2, 4, way), way, 1, ['a request of a kernel of PE 0 has failed', 'a kernel asks for operation 9, which there is not'])
+    elif way == 'exit':
+        for disabled in ('0', '1'):
+            expect(start(2, 8, way, NVSHMEM_DISABLE_P2P=disabled), f'{way}, NVSHMEM_DISABLE_P2P={disabled}', 37, ['nvshmem_global_exit() of a kernel'])
     elif way == 'many':
         expect(start(2, 8, way, NVSHMEM_IBGDA_NUM_RC_PER_PE='144'), way)
     else:

@@ -16,6 +16,7 @@
 #include <shmd/dev/args.h>
 
 #include "libclient/compat/nvshmem/ibgda.h"
+#include "libclient/compat/nvshmem/proxy.h"
 #include "proto/base/cleanup.h"
 
 #define WITH_MPI_COMM 0x2u
@@ -165,6 +166,7 @@ static int find_kernels(void)
 static void drop_parts(void)
 {
 	if (nvs.device) {
+		nvs_proxy_drop();
 		nvs_teams_drop();
 		nvs_sets_drop();
 		nvs_ibgda_drop();
@@ -198,6 +200,8 @@ static int start(void)
 		r = nvs_ibgda_make();
 	if (!r)
 		r = find_kernels();
+	if (!r)
+		r = nvs_proxy_make();
 	if (!r)
 		r = nvs_sets_make();
 	if (!r)

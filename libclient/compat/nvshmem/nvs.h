@@ -13,7 +13,7 @@
  *	on-stream.c	words on streams				atomic.c	atomics of the host
  *	launch.c	launches with all blocks at once		region.c	regions of the host
  *	query.c		versions, names, data objects			log.c		failures, names that are missing
- *	ids.c		unique ids
+ *	ids.c		unique ids					proxy.c		a thread that kernels ask
  *
  * Threads	init, finalize, teams and allocations: one at a time, as NVSHMEM has it; nvs.lock makes it so. All others any number, and
  *		frees wait for none of these
@@ -111,6 +111,7 @@ struct nvs {
 	uint64_t *stream_words; /* symmetric GPU memory: uint64_t[max_teams][npes], by the PE that syncs (sync.c) */
 	struct nvs_client *clients;
 	struct nvs_ibgda *ibgda; /* ibgda.h; NULL: all PEs map each other's memory */
+	struct nvs_proxy *proxy; /* proxy.h */
 };
 extern struct nvs nvs;
 
