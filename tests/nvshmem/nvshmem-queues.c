@@ -17,6 +17,7 @@
 #define GROWN (UINT64_C(600) << 20)
 
 extern int cuMemAlloc_v2(uint64_t *addr, size_t bytes);
+extern int cuMemFree_v2(uint64_t addr);
 
 static int me, n, right, left;
 static uint32_t n_rc;
@@ -269,6 +270,8 @@ static void refuses_kernels_without_queues(void)
 	CHECK(host.nvshmemx_cumodule_init(with) == 0 && symbols[776] == 0xee);
 	CHECK(((struct nvs_ibgda_state *)(void *)(symbols + 4096))->num_rc_per_pe == n_rc && symbols[4096 + 8384] == 0xee);
 	CHECK(host.nvshmemx_cumodule_finalize(with) == 0);
+	/* The heap grows also when the program has unloaded kernels and has not said so. */
+	CHECK(host.nvshmemx_cumodule_init(with) == 0 && !cuMemFree_v2(address));
 }
 
 static void does_all(void)

@@ -119,13 +119,35 @@ int nvs_clients_show(void)
 	return r;
 }
 
+/* A program may unload kernels and say nothing; then their memory is that of nobody. */
+static bool is_unloaded(const struct nvs_client *client)
+{
+	const struct cuda_api *cuda = nvs.device->cuda;
+	cuda_address seen = 0;
+	cuda_result result;
+
+	if (client->find || !cuda->pointer_attribute || device_enter(nvs.device))
+		return false;
+	result = cuda->pointer_attribute(&seen, CUDA_POINTER_GPU_ADDRESS, client->transport);
+	return !device_leave(nvs.device, CUDA_OK, "") && result != CUDA_OK;
+}
+
 int nvs_clients_show_queues(void)
 {
+	struct nvs_client **at = &nvs.clients;
 	int r = 0;
 
-	for (const struct nvs_client *client = nvs.clients; !r && client; client = client->next)
+	while (!r && *at) {
+		struct nvs_client *client = *at;
+
+		if (client->has_state && !needs_channel(client) && is_unloaded(client)) {
+			end(at);
+			continue;
+		}
 		if (client->has_state && !needs_channel(client))
 			r = nvs_ibgda_show(client);
+		at = &client->next;
+	}
 	return r;
 }
 

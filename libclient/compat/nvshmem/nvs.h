@@ -106,7 +106,7 @@ struct nvs {
 	bool has_kernels; /* all PEs have those of the runtime (<shmd-stream.h>); the same on all */
 	int max_teams;
 	struct nvs_host_team teams[NVS_POOL_TEAMS];
-	struct shmd_team *same_gpu, *gpu_leaders; /* the runtime does not make these by itself; NULL: this PE is in none */
+	struct shmd_team *same_gpu, *gpu_leaders, *mc_shared; /* the runtime does not make these by itself; NULL: this PE is in none */
 	uint64_t *agreement; /* in the host's heap: words by which PEs agree (agree.c) */
 	uint64_t *stream_words; /* symmetric GPU memory: uint64_t[max_teams][npes], by the PE that syncs (sync.c) */
 	struct nvs_client *clients;
