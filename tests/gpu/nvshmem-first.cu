@@ -203,6 +203,8 @@ static void by_the_host(struct memory *m, unsigned int *bad)
 	CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	CUDA(cudaMemset(&m->words[8], 0, 8));
 	CUDA(cudaMemcpy(m->from, &value, sizeof(value), cudaMemcpyDefault));
+	/* It may still be under way otherwise, and the stream waits for no other. */
+	CUDA(cudaDeviceSynchronize());
 	nvshmem_barrier_all();
 	nvshmemx_putmem_signal_on_stream(&m->ints[11], m->from, sizeof(int), &m->words[8], 7, NVSHMEM_SIGNAL_SET, right, stream);
 	nvshmemx_signal_wait_until_on_stream(&m->words[8], NVSHMEM_CMP_GE, 7, stream);
