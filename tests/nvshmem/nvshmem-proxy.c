@@ -3,11 +3,12 @@
  * nvshmem-proxy MINOR WAY: a PE whose kernels ask a thread of the host, as NVIDIA's device code up to 3.4 does. test-nvshmem-queues.py starts it. The program
  * writes requests by itself; its numbers are those of the interface, not those of the library.
  *
- * channel: all requests. wrong: one that there is not. exit: a kernel ends the job.
+ * channel: all requests. wrong: one that there is not. exit: a kernel ends the job. count: how many queues the user asked for, where there are none.
  */
 #include <string.h>
 #include <unistd.h>
 
+#include "libclient/compat/nvshmem/ibgda-layout.h"
 #include "tests/lib/fake-cuda.h"
 #include "tests/lib/fake-kernels.h"
 #include "tests/nvshmem/device-library.h"
@@ -263,9 +264,23 @@ static void ends_the_job(void)
 		pause();
 }
 
+/* Kernels of a job without queues find the number that the user asked for, and nothing else has changed. */
+static void tells_the_count(void)
+{
+	struct nvs_ibgda_state before, now;
+
+	memcpy(&before, device_library.transport, sizeof(before));
+	begin();
+	memcpy(&now, device_library.transport, sizeof(now));
+	CHECK(device_library_state().job_connectivity == 1 && now.num_rc_per_pe == 24);
+	before.num_rc_per_pe = 24;
+	CHECK(!memcmp(&before, &now, sizeof(now)));
+	device_library_finalize();
+}
+
 int main(int argc, char **argv)
 {
-	static const struct way ways[] = {{"channel", channel}, {"wrong", wrong}, {"exit", ends_the_job}};
+	static const struct way ways[] = {{"channel", channel}, {"wrong", wrong}, {"exit", ends_the_job}, {"count", tells_the_count}};
 
 	(void)argc;
 	return device_library_main(argv, ways, sizeof(ways) / sizeof(ways[0]), NULL);

@@ -40,6 +40,8 @@ def main():
             expect(start(n_pes, 4, way), f'{n_pes} PEs')
     elif way == 'wrong':
         expect(start(2, 4, way), way, 1, ['a request of a kernel of PE 0 has failed', 'a kernel asks for operation 9, which there is not'])
+    elif way == 'count':
+        expect(start(2, 4, way, NVSHMEM_DISABLE_P2P='0', NVSHMEM_IBGDA_NUM_RC_PER_PE='24'), way)
     elif way == 'exit':
         for disabled in ('0', '1'):
             expect(start(2, 8, way, NVSHMEM_DISABLE_P2P=disabled), f'{way}, NVSHMEM_DISABLE_P2P={disabled}', 37, ['nvshmem_global_exit() of a kernel'])

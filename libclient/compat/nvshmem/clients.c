@@ -82,7 +82,7 @@ static int write_state(const struct nvs_client *client)
 	facts.team_pool = set->pool;
 	facts.psync_pool = (uint64_t)(uintptr_t)set->psync;
 	facts.sync_counter = (uint64_t)(uintptr_t)set->counters;
-	r = nvs.ibgda ? show_way(client, &facts) : 0;
+	r = nvs.ibgda ? show_way(client, &facts) : nvs_ibgda_tell_count(client);
 	nvs_state_fill(&facts, client->bytes, &state);
 	return r ? r : device_write(nvs.device, client->state, &state, client->bytes);
 }
