@@ -11,7 +11,9 @@
 
 #include <shmd-info.h>
 
+#include "libclient/compat/nvshmem/versions.h"
 #include "libclient/ctl/ctl.h"
+#include "libclient/ctl/preload.h"
 
 /* To the daemon; NULL with the library's sentence. */
 static struct shmd_client *connect_to(const struct ctl *ctl)
@@ -36,6 +38,17 @@ static void json_builds(struct json *json)
 		json_end_object(json);
 	}
 	json_end_array(json);
+}
+
+static void json_nvshmem(struct json *json)
+{
+	char path[PATH_MAX];
+
+	json_begin_object(json, "nvshmem");
+	json_string(json, "library", preload_find(path) ? path : "");
+	json_uint(json, "major", NVS_MAJOR);
+	json_uint(json, "newest_minor", NVS_NEWEST_MINOR);
+	json_end_object(json);
 }
 
 static void json_setting(struct json *json, const struct shmd_setting_info *setting)
@@ -80,6 +93,7 @@ static int print_json(struct ctl *ctl)
 
 	ctl_json_begin(ctl, &json);
 	json_builds(&json);
+	json_nvshmem(&json);
 	json_begin_array(&json, "settings");
 	for (unsigned int i = 0; !shmd_info_setting(i, &setting); i++) {
 		json_setting(&json, &setting);
@@ -100,9 +114,14 @@ static int print_json(struct ctl *ctl)
 static void print_builds(FILE *out)
 {
 	struct shmd_build_info build;
+	char path[PATH_MAX];
 
 	for (unsigned int i = 0; !shmd_info_build(i, &build); i++)
 		fprintf(out, "%-15s %s\n", build.name, build.value);
+	if (preload_find(path))
+		fprintf(out, "%-15s programs up to %d.%d, by %s\n", "nvshmem", NVS_MAJOR, NVS_NEWEST_MINOR, path);
+	else
+		fprintf(out, "%-15s no: there is no %s\n", "nvshmem", path);
 	fputc('\n', out);
 }
 

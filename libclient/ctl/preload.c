@@ -46,12 +46,25 @@ static int join(char buf[PRELOAD_BYTES], const char *name, const char *path)
 	return n < PRELOAD_BYTES ? 0 : ctl_fail("--nvshmem: %s is too long already", name);
 }
 
+static void find_folder(char folder[PATH_MAX])
+{
+	if (!find_beside(folder))
+		snprintf(folder, PATH_MAX, "%s", SHMD_NVSHMEM_FOLDER);
+}
+
+bool preload_find(char ret_path[PATH_MAX])
+{
+	char folder[PATH_MAX];
+
+	find_folder(folder);
+	return snprintf(ret_path, PATH_MAX, "%s/" LIBRARY, folder) < PATH_MAX && has_library(folder);
+}
+
 int preload_nvshmem(struct preload *ret_preload)
 {
-	char folder[PATH_MAX] = SHMD_NVSHMEM_FOLDER, path[PATH_MAX];
+	char folder[PATH_MAX], path[PATH_MAX];
 
-	if (!find_beside(folder))
-		snprintf(folder, sizeof(folder), "%s", SHMD_NVSHMEM_FOLDER);
+	find_folder(folder);
 	if (!has_library(folder))
 		return ctl_fail("--nvshmem: there is no %s/" LIBRARY "; install the library for NVSHMEM programs", folder);
 	if (strpbrk(folder, " :") || snprintf(path, sizeof(path), "%s/" LIBRARY, folder) >= PATH_MAX)

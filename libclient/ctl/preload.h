@@ -4,6 +4,7 @@
 #define SHMEMD_CTL_PRELOAD_H
 
 #include <limits.h>
+#include <stdbool.h>
 
 #define PRELOAD_BYTES (2 * PATH_MAX)
 
@@ -12,6 +13,8 @@ struct preload {
 	char folder[PRELOAD_BYTES]; /* "LD_LIBRARY_PATH=DIR", the same */
 };
 
+/* The library, or the place where it would be installed. Returns whether it is there. */
+bool preload_find(char ret_path[PATH_MAX]);
 /* 0; -1 after a sentence: the library is not installed, or its path cannot stand in such a variable. */
 int preload_nvshmem(struct preload *ret_preload);
 

@@ -26,6 +26,15 @@ def _number_of_bytes(n_bytes, what):
     return bytes_of(what) if n_bytes is None else n_bytes
 
 
+def _nanoseconds(timeout):
+    """0 is the default, and what is below would be a number without a sign."""
+    if timeout is None:
+        return 0
+    if not 1e-9 <= timeout <= 1e9:
+        raise ValueError(f"timeout is {timeout}, and not a number of seconds from 1e-9 to 1e9")
+    return int(timeout * 1e9)
+
+
 def _gpu_is_started():
     """torch makes its context with its first work; gpu="current" wants one."""
     torch = sys.modules.get("torch")
@@ -48,7 +57,7 @@ class World:
         if gpu == "current":
             _gpu_is_started()
         attr = WorldAttr(bootstrap=text(bootstrap), rank=rank, size=size, socket_path=text(socket_path), heap_bytes=heap_bytes, paths=paths,
-                         timeout_nsec=0 if timeout is None else int(timeout * 1e9), gpu=text(gpu), gpu_heap_bytes=gpu_heap_bytes)
+                         timeout_nsec=_nanoseconds(timeout), gpu=text(gpu), gpu_heap_bytes=gpu_heap_bytes)
         if uid is not None:
             attr.uid = c.pointer(Uid.from_buffer_copy(uid))
         opened = c.c_void_p()

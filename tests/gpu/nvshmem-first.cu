@@ -2,9 +2,9 @@
 /*
  * A program of NVSHMEM, as its user writes it: puts, signals, atomics, barriers and collectives in kernels, calls of the host, and on streams.
  * nvshmem-first.sh builds it with NVIDIA's headers and device library and runs it. PE n has GPU n modulo their number. It prints a line for each
- * part, and exits with the number of parts that failed. With NVSHMEM_DISABLE_P2P=1 all but the operations on streams go by queues.
+ * part, and exits with the number of parts that failed. With NVSHMEM_DISABLE_P2P=1 all goes by queues.
  *
- * With the argument "dies" the last PE kills itself while a kernel of PE 0 puts to it by queues, for ever: the job must end.
+ * With the argument "exits" a kernel of PE 0 ends the job with status 37, while another PE's waits. With "dies" the last PE kills itself while a kernel of PE 0 puts to it by queues, for ever: the job must end.
  */
 #include <csignal>
 #include <cstdio>
@@ -183,28 +183,6 @@ static void launched_together(unsigned int *bad)
 	CUDA(cudaFree(cycles));
 }
 
-static void by_queues_on_a_stream(struct memory *m, unsigned int *bad)
-{
-	int right = (me + 1) % n, left = (me + n - 1) % n, value = 600 + me, back = 0;
-	double begin = now();
-	unsigned int found;
-	cudaStream_t stream;
-
-	CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-	CUDA(cudaMemcpy(m->from, &value, sizeof(value), cudaMemcpyDefault));
-	nvshmem_barrier_all();
-	nvshmemx_putmem_on_stream(&m->ints[11], m->from, sizeof(int), right, stream);
-	nvshmemx_getmem_on_stream(&m->ints[12], m->from, sizeof(int), right, stream);
-	CUDA(cudaStreamSynchronize(stream));
-	nvshmem_barrier_all();
-	CUDA(cudaMemcpy(&back, &m->ints[11], sizeof(back), cudaMemcpyDefault));
-	found = (back != 600 + left) << 0;
-	CUDA(cudaMemcpy(&back, &m->ints[12], sizeof(back), cudaMemcpyDefault));
-	found |= (back != 600 + right) << 1;
-	report("on a stream, by queues", found | finish(bad), begin);
-	CUDA(cudaStreamDestroy(stream));
-}
-
 static void by_the_host(struct memory *m, unsigned int *bad)
 {
 	int right = (me + 1) % n, left = (me + n - 1) % n, value = 500 + me, back = 0;
@@ -220,15 +198,13 @@ static void by_the_host(struct memory *m, unsigned int *bad)
 	nvshmem_int_get(&back, &m->ints[9], 1, right);
 	found |= (back != 500 + me) << 1;
 	report("puts of the host", found | finish(bad), begin);
-	if (!nvshmem_ptr(m, right)) {
-		by_queues_on_a_stream(m, bad);
-		return;
-	}
 	found = 0;
 	begin = now();
 	CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	CUDA(cudaMemset(&m->words[8], 0, 8));
 	CUDA(cudaMemcpy(m->from, &value, sizeof(value), cudaMemcpyDefault));
+	/* It may still be under way otherwise, and the stream waits for no other. */
+	CUDA(cudaDeviceSynchronize());
 	nvshmem_barrier_all();
 	nvshmemx_putmem_signal_on_stream(&m->ints[11], m->from, sizeof(int), &m->words[8], 7, NVSHMEM_SIGNAL_SET, right, stream);
 	nvshmemx_signal_wait_until_on_stream(&m->words[8], NVSHMEM_CMP_GE, 7, stream);
@@ -236,6 +212,7 @@ static void by_the_host(struct memory *m, unsigned int *bad)
 	nvshmemx_barrier_all_on_stream(stream);
 	nvshmemx_broadcastmem_on_stream(NVSHMEM_TEAM_WORLD, &m->ints[13], m->from, sizeof(int), n - 1, stream);
 	nvshmemx_alltoallmem_on_stream(NVSHMEM_TEAM_WORLD, &m->ints[20], m->from, sizeof(int), stream);
+	nvshmemx_int_sum_reduce_on_stream(NVSHMEM_TEAM_WORLD, &m->ints[14], (const int *)m->from, 1, stream);
 	CUDA(cudaStreamSynchronize(stream));
 	CUDA(cudaMemcpy(&back, &m->ints[11], sizeof(back), cudaMemcpyDefault));
 	found |= (back != 500 + left) << 0;
@@ -243,6 +220,8 @@ static void by_the_host(struct memory *m, unsigned int *bad)
 	found |= (back != 500 + right) << 1;
 	CUDA(cudaMemcpy(&back, &m->ints[13], sizeof(back), cudaMemcpyDefault));
 	found |= (back != 500 + n - 1) << 2;
+	CUDA(cudaMemcpy(&back, &m->ints[14], sizeof(back), cudaMemcpyDefault));
+	found |= (back != 500 * n + n * (n - 1) / 2) << 3;
 	report("on a stream", found | finish(bad), begin);
 	CUDA(cudaStreamDestroy(stream));
 	begin = now();
@@ -317,6 +296,26 @@ static int lose_a_pe(void)
 	_exit(error == cudaSuccess);
 }
 
+__global__ void exits(uint64_t *word, bool waits)
+{
+	if (waits)
+		nvshmem_uint64_wait_until(word, NVSHMEM_CMP_EQ, 1);
+	nvshmem_global_exit(37);
+}
+
+static int end_by_a_kernel(void)
+{
+	uint64_t *word;
+
+	nvshmem_init();
+	me = nvshmem_my_pe();
+	word = (uint64_t *)nvshmem_calloc(1, 8);
+	nvshmem_barrier_all();
+	exits<<<1, 1>>>(word, me != 0);
+	(void)cudaDeviceSynchronize();
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	const char *rank = getenv("SHMD_RANK");
@@ -327,6 +326,8 @@ int main(int argc, char **argv)
 	CUDA(cudaFree(NULL));
 	if (argc > 1 && !strcmp(argv[1], "dies"))
 		return lose_a_pe();
+	if (argc > 1 && !strcmp(argv[1], "exits"))
+		return end_by_a_kernel();
 	job();
 	job();
 	return n_failed;

@@ -196,6 +196,42 @@ class Rank:
             first = sum(self.splits(r)[:self.rank])
             self.expect(dest[offsets[r]:offsets[r] + received[r]], torch.arange(first, first + received[r]) + 1000.0 * r)
 
+    def case_dispatch_and_combine_operators(self):
+        experts = 4
+        for align in (1, 8, 16):
+            self.dispatch_and_combine(experts, experts * self.size, align)
+
+    def dispatch_and_combine(self, experts, n, align):
+        def split(rank, i):
+            return (3 * rank + 5 * i + align) % 9  # sometimes 0
+        source, back = self.tensor(9 * n, torch.float32), self.tensor(9 * n * self.size, torch.float32, -1)
+        dest = self.tensor((9 + align) * n * self.size, torch.float32, -1)
+        in_splits, out_table, back_table = self.tensor(n), self.tensor((2, n), value=-1), self.tensor((2, n), value=-1)
+        mine = [split(self.rank, i) for i in range(n)]
+        in_splits.copy_(torch.tensor(mine, device=self.device))
+        source.copy_(torch.arange(9 * n, device=self.device) + 1000 * self.rank)
+        self.meet()
+        torch.ops.symm_mem.all_to_all_vdev_2d(source, dest, in_splits, out_table, self.group, major_align=align)
+        at, offsets, sizes = 0, [], []
+        for expert in range(experts):
+            begin = at
+            for rank in range(self.size):
+                offsets.append(at)
+                sizes.append(split(rank, self.rank * experts + expert))
+                at += sizes[-1]
+            at = begin + max(align, (at - begin + align - 1) // align * align)
+        self.expect(out_table[0], sizes)
+        self.expect(out_table[1], offsets)
+        for i, (offset, size) in enumerate(zip(offsets, sizes)):
+            expert, rank = divmod(i, self.size)
+            first = 1000.0 * rank + sum(split(rank, j) for j in range(self.rank * experts + expert))
+            self.expect(dest[offset:offset + size], torch.arange(size) + first)
+        self.meet()
+        torch.ops.symm_mem.all_to_all_vdev_2d_offset(dest, back, out_table, back_table, self.group)
+        self.expect(back_table[0], mine)
+        self.expect(back[:sum(mine)], torch.arange(sum(mine)) + 1000.0 * self.rank)
+        self.meet()
+
     def case_triton_put(self):
         source, dest = self.tensor(1024, torch.int32, 7 + self.rank), self.tensor(1024, torch.int32, -1)
         self.meet()

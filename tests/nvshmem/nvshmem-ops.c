@@ -162,6 +162,36 @@ static void reduces_in_threads(void)
 	host.nvshmem_barrier_all();
 }
 
+/* The same with two teams of all PEs. */
+static void *reduces_with_shared(void *ints)
+{
+	CHECK(host.nvshmem_int_sum_reduce(NVS_TEAM_SHARED, (int *)ints + 2, ints, 1) == 0);
+	return NULL;
+}
+
+static void reduces_in_two_teams(void)
+{
+	int *ints = host.nvshmem_calloc(64, sizeof(*ints)), one = 1;
+	pthread_t thread;
+
+	ints[0] = me + 1;
+	ints[4] = 100 * (me + 1);
+	host.nvshmem_barrier_all();
+	CHECK(me || !pthread_create(&thread, NULL, reduces_with_shared, ints));
+	if (!me)
+		usleep(100000);
+	for (int pe = 1; !me && pe < n; pe++)
+		host.nvshmem_putmem(&ints[1], &one, sizeof(one), pe);
+	while (me && !*(volatile int *)&ints[1])
+		usleep(1000);
+	CHECK(host.nvshmem_int_sum_reduce(NVS_TEAM_MC_SHARED, &ints[3], &ints[4], 1) == 0 && ints[3] == 100 * all_of('+'));
+	if (me)
+		reduces_with_shared(ints);
+	CHECK(me || !pthread_join(thread, NULL));
+	CHECK(ints[2] == all_of('+'));
+	host.nvshmem_barrier_all();
+}
+
 static void reduces_on_streams(void)
 {
 	int *ints = host.nvshmem_calloc(4000, sizeof(*ints));
@@ -415,6 +445,7 @@ static void does_all(void)
 	gets_former_values();
 	reduces();
 	reduces_in_threads();
+	reduces_in_two_teams();
 	reduces_on_streams();
 	moves_on_streams();
 	is_captured();

@@ -94,6 +94,27 @@ TEST(the_state_of_a_job_whose_pes_map_each_other)
 	ASSERT(state.proxy_channel_buf_size == 1u << 22 && state.proxy_channel_buf_logsize == 22);
 }
 
+TEST(kernels_end_the_job_and_ask_a_thread_of_the_host)
+{
+	struct nvs_channel channel = {.ring = 0x100, .results = 0x110, .warp_results = 0x120, .result_count = 0x130, .n_results = 4096, .log2_results = 12,
+				      .issue = 0x140, .complete = 0x150, .complete_local = 0x160, .quiet_issue = 0x170, .quiet_ack = 0x180, .cst_issue = 0x190, .cst_ack = 0x1a0};
+	struct nvs_facts facts = {.npes = 2, .by_queues = true, .exit_request = 0x200, .exit_code = 0x240};
+	struct nvs_state state;
+
+	nvs_state_fill(&facts, 776, &state);
+	ASSERT(state.proxy == 1 && state.global_exit_request_state == 0x200 && state.global_exit_code == 0x240 && !state.proxy_channels_buf);
+	ASSERT(state.ibgda_is_initialized && state.selected_device_transport == 1 && !state.atomics_complete_on_quiet);
+	facts.channel = &channel;
+	nvs_state_fill(&facts, 776, &state);
+	ASSERT(state.proxy == 2 && !state.ibgda_is_initialized && state.selected_device_transport == 0 && state.job_connectivity == 8);
+	ASSERT(state.atomics_complete_on_quiet && state.proxy_ops_are_ordered && state.atomics_le_min_size == 0);
+	ASSERT(state.proxy_channels_buf == 0x100 && state.proxy_channel_g_buf == 0x110 && state.proxy_channel_g_coalescing_buf == 0x120);
+	ASSERT(state.proxy_channel_g_buf_head_ptr == 0x130 && state.proxy_channel_g_buf_size == 4096 && state.proxy_channel_g_buf_log_size == 12);
+	ASSERT(state.proxy_channels_issue == 0x140 && state.proxy_channels_complete == 0x150 && state.proxy_channels_complete_local_ptr == 0x160);
+	ASSERT(state.proxy_channels_quiet_issue == 0x170 && state.proxy_channels_quiet_ack == 0x180);
+	ASSERT(state.proxy_channels_cst_issue == 0x190 && state.proxy_channels_cst_ack == 0x1a0);
+}
+
 /* Sums over the lists of all members, phase by phase, as device code does. */
 static void check_sum(int32_t size)
 {

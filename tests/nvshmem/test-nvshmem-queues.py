@@ -30,6 +30,21 @@ def main():
         expect(start(2, 4, way), way, 1, ['PE 0: kernels have no queues any more: ', LOST])
     elif way == 'allocation':
         expect(start(2, 4, way, SHMD_MAX_TEAMS='8', SHMD_GPU_HEAP_SIZE='2M', SHMD_GPU_HEAP_CHUNK='2M'), way, words=['nvshmem_malloc: PE 1: write GPU memory'])
+    elif way == 'ops':
+        for minor, n_pes in ((4, 2), (8, 3)):
+            expect(start(n_pes, minor, way, SHMEMD_NVSHMEM_STREAMS_BY_QUEUES='1'), f'3.{minor}, {n_pes} PEs', words=['signal operations are SET (9) and ADD (10), not 77'])
+    elif way == 'kernelless':
+        expect(start(2, 4, way), way, words=['nvshmemx_barrier_on_stream: PE 0: ', 'a sync on a stream is a kernel there', 'this call is a kernel, which not all'])
+    elif way == 'channel':
+        for n_pes in (2, 3):
+            expect(start(n_pes, 4, way), f'{n_pes} PEs')
+    elif way == 'wrong':
+        expect(start(2, 4, way), way, 1, ['a request of a kernel of PE 0 has failed', 'a kernel asks for operation 9, which there is not'])
+    elif way == 'count':
+        expect(start(2, 4, way, NVSHMEM_DISABLE_P2P='0', NVSHMEM_IBGDA_NUM_RC_PER_PE='24'), way)
+    elif way == 'exit':
+        for disabled in ('0', '1'):
+            expect(start(2, 8, way, NVSHMEM_DISABLE_P2P=disabled), f'{way}, NVSHMEM_DISABLE_P2P={disabled}', 37, ['nvshmem_global_exit() of a kernel'])
     elif way == 'many':
         expect(start(2, 8, way, NVSHMEM_IBGDA_NUM_RC_PER_PE='144'), way)
     else:

@@ -290,6 +290,12 @@ def main():
         {"host": host, "gpu": gpu, "errors": errors, "raises": raises}[what](world)
         closed(world)
     refused(errno.EINVAL, [], lambda: shmemclient.World(bootstrap="nonsense"))
+    for timeout in (-1e-9, -1, 0, 1e10, float("nan"), float("inf")):
+        try:
+            shmemclient.World(timeout=timeout)
+            sys.exit(f"no ValueError for a time limit of {timeout}")
+        except ValueError:
+            pass
 
 
 main()

@@ -233,6 +233,10 @@ TEST(info_shows_the_paths_in_worlds_of_this_user_if_a_daemon_runs)
 	ASSERT_HAS("\nno paths: shmemd is not running: there is no socket /nonexistent/sock; ");
 	ASSERT_EQ(CTL("info", "--json", "--socket", "/nonexistent/sock"), 0);
 	ASSERT_HAS("\"paths\":[],\"paths_error\":\"shmemd is not running: there is no socket /nonexistent/sock; ");
+	/* Where it was installed, or would be. */
+	ASSERT_HAS("\"nvshmem\":{\"library\":\"", "\"major\":3,\"newest_minor\":8}");
+	ASSERT_EQ(CTL("info"), 0);
+	ASSERT_HAS("\nnvshmem         ", "/libnvshmem_host.so.3\n");
 	fixture_daemon_start(&daemon, NULL);
 	setenv("SHMEMD_SOCKET", daemon.socket, 1);
 	ASSERT_EQ(CTL("info"), 0);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "libclient/compat/nvshmem/ibgda.h"
+#include "libclient/compat/nvshmem/proxy.h"
 #include "proto/base/cleanup.h"
 
 /* Read by device libraries from 3.6 on, before they say where their symbols are: 0, no queues, or 1. Programs may have the only copy of it. */
@@ -57,6 +58,20 @@ void nvs_clients_drop(void)
 
 /* ---- the state to one of them */
 
+/* Device code up to 3.4 without code for queues asks a thread of the host; what later one asks is not known here. */
+static bool needs_channel(const struct nvs_client *client)
+{
+	return !client->transport && nvs_version_class(client->version) == NVS_CLASS_A;
+}
+
+static int show_way(const struct nvs_client *client, struct nvs_facts *facts)
+{
+	if (!needs_channel(client))
+		return nvs_ibgda_show(client);
+	nvs_proxy_open_channel(facts);
+	return 0;
+}
+
 static int write_state(const struct nvs_client *client)
 {
 	const struct nvs_set *set = &nvs.sets[nvs_class_set(nvs_version_class(client->version), (uint32_t)nvs.facts.npes)];
@@ -67,8 +82,8 @@ static int write_state(const struct nvs_client *client)
 	facts.team_pool = set->pool;
 	facts.psync_pool = (uint64_t)(uintptr_t)set->psync;
 	facts.sync_counter = (uint64_t)(uintptr_t)set->counters;
+	r = nvs.ibgda ? show_way(client, &facts) : nvs_ibgda_tell_count(client);
 	nvs_state_fill(&facts, client->bytes, &state);
-	r = nvs.ibgda ? nvs_ibgda_show(client) : 0;
 	return r ? r : device_write(nvs.device, client->state, &state, client->bytes);
 }
 
@@ -104,13 +119,35 @@ int nvs_clients_show(void)
 	return r;
 }
 
+/* A program may unload kernels and say nothing; then their memory is that of nobody. */
+static bool is_unloaded(const struct nvs_client *client)
+{
+	const struct cuda_api *cuda = nvs.device->cuda;
+	cuda_address seen = 0;
+	cuda_result result;
+
+	if (client->find || !cuda->pointer_attribute || device_enter(nvs.device))
+		return false;
+	result = cuda->pointer_attribute(&seen, CUDA_POINTER_GPU_ADDRESS, client->transport);
+	return !device_leave(nvs.device, CUDA_OK, "") && result != CUDA_OK;
+}
+
 int nvs_clients_show_queues(void)
 {
+	struct nvs_client **at = &nvs.clients;
 	int r = 0;
 
-	for (const struct nvs_client *client = nvs.clients; !r && client; client = client->next)
-		if (client->has_state)
+	while (!r && *at) {
+		struct nvs_client *client = *at;
+
+		if (client->has_state && !needs_channel(client) && is_unloaded(client)) {
+			end(at);
+			continue;
+		}
+		if (client->has_state && !needs_channel(client))
 			r = nvs_ibgda_show(client);
+		at = &client->next;
+	}
 	return r;
 }
 

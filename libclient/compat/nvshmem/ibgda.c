@@ -37,6 +37,18 @@ static int read_counts(struct nvs_ibgda *ibgda)
 	return 0;
 }
 
+int nvs_ibgda_tell_count(const struct nvs_client *client)
+{
+	struct nvs_ibgda asked = {.n_rc = 0};
+	const char *text = getenv("NVSHMEM_IBGDA_NUM_RC_PER_PE");
+	int r;
+
+	if (!client->transport || !text || !*text)
+		return 0;
+	r = read_counts(&asked);
+	return r ? r : device_write_word(nvs.device, client->transport + offsetof(struct nvs_ibgda_state, num_rc_per_pe), asked.n_rc, sizeof(uint32_t));
+}
+
 static uint32_t read_depth(void)
 {
 	uint32_t depth = nvs_queue_depth(DEFAULT_DEPTH);

@@ -60,6 +60,8 @@ void nvs_ibgda_drop(void);
 int nvs_ibgda_follow(void);
 /* The state of the queues to a device library. */
 int nvs_ibgda_show(const struct nvs_client *client);
+/* In a job without queues: how many there would be to each PE, as the user says, for kernels (DeepEP) that look at it and then use none. */
+int nvs_ibgda_tell_count(const struct nvs_client *client);
 /* Memory of a GPU as the local side of requests. Without queues any memory is. */
 int nvs_ibgda_buffer_add(void *memory, size_t bytes);
 int nvs_ibgda_buffer_remove(const void *memory);

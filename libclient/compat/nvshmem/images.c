@@ -12,6 +12,8 @@
 #define CONNECTED_BY_ATOMICS 1
 #define CONNECTED_BY_QUEUES 8
 #define DEVICE_TRANSPORT_IBGDA 1
+#define PROXY_MINIMAL 1 /* for the end of the job */
+#define PROXY_FULL 2
 #define TEAM_SPACE ((uint32_t)((sizeof(struct nvs_team) + 15) / 16 * 16))
 
 static void fill_coll(struct nvs_coll_params *coll)
@@ -33,6 +35,23 @@ static void fill_coll(struct nvs_coll_params *coll)
 	};
 }
 
+static void fill_channel(const struct nvs_channel *channel, struct nvs_state *state)
+{
+	state->proxy_channels_buf = channel->ring;
+	state->proxy_channel_g_buf = channel->results;
+	state->proxy_channel_g_coalescing_buf = channel->warp_results;
+	state->proxy_channel_g_buf_head_ptr = channel->result_count;
+	state->proxy_channel_g_buf_size = channel->n_results;
+	state->proxy_channel_g_buf_log_size = channel->log2_results;
+	state->proxy_channels_issue = channel->issue;
+	state->proxy_channels_complete = channel->complete;
+	state->proxy_channels_complete_local_ptr = channel->complete_local;
+	state->proxy_channels_quiet_issue = channel->quiet_issue;
+	state->proxy_channels_quiet_ack = channel->quiet_ack;
+	state->proxy_channels_cst_issue = channel->cst_issue;
+	state->proxy_channels_cst_ack = channel->cst_ack;
+}
+
 void nvs_state_fill(const struct nvs_facts *facts, uint32_t bytes, struct nvs_state *ret_state)
 {
 	memset(ret_state, 0, sizeof(*ret_state));
@@ -43,8 +62,10 @@ void nvs_state_fill(const struct nvs_facts *facts, uint32_t bytes, struct nvs_st
 		.node_mype = facts->node_mype,
 		.node_npes = facts->node_npes,
 		.pe_dist = PE_DIST_BLOCK,
+		.proxy = facts->channel ? PROXY_FULL : facts->exit_request ? PROXY_MINIMAL : 0,
 		.job_connectivity = facts->by_queues ? CONNECTED_BY_QUEUES : CONNECTED_BY_ATOMICS,
 		.proxy_ops_are_ordered = true,
+		.atomics_complete_on_quiet = facts->channel != NULL,
 		.heap_base = facts->heap_base,
 		.heap_size = facts->heap_bytes,
 		.peer_heap_base_p2p = facts->peers_p2p,
@@ -56,14 +77,18 @@ void nvs_state_fill(const struct nvs_facts *facts, uint32_t bytes, struct nvs_st
 		.sync_counter = facts->sync_counter,
 		.proxy_channel_buf_size = UINT64_C(1) << LOG2_CHANNEL,
 		.proxy_channel_buf_logsize = LOG2_CHANNEL,
-		.ibgda_is_initialized = facts->by_queues,
+		.global_exit_request_state = facts->exit_request,
+		.global_exit_code = facts->exit_code,
+		.ibgda_is_initialized = facts->by_queues && !facts->channel,
 		.is_initialized = true,
 		.is_bootstrapped = true,
-		.selected_device_transport = facts->by_queues ? DEVICE_TRANSPORT_IBGDA : 0,
+		.selected_device_transport = facts->by_queues && !facts->channel ? DEVICE_TRANSPORT_IBGDA : 0,
 		.unicast_le_ids = facts->unicast_le_ids,
 		.region_active_count = facts->zero,
 	};
 	fill_coll(&ret_state->coll);
+	if (facts->channel)
+		fill_channel(facts->channel, ret_state);
 }
 
 /* ---- the recursive exchange */

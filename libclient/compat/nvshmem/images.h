@@ -3,7 +3,7 @@
  * The images that device code reads, filled from facts: the state, and a team with the lists behind it. Pure: no GPU, no world.
  *
  * A job of this library reaches all PEs by loads, stores and atomics, or has queues, by which kernels send to those that are not mapped, and all
- * atomics (ibgda-images.h). There is no proxy and no multicast in its images.
+ * atomics (ibgda-images.h), or, in kernels without code for them, a channel to a thread of the host. There is no multicast in its images.
  */
 #ifndef SHMD_NVSHMEM_IMAGES_H
 #define SHMD_NVSHMEM_IMAGES_H
@@ -23,6 +23,12 @@ enum nvs_team_index {
 	NVS_TEAM_FIRST = 7, /* of the program's */
 };
 
+/* Addresses of the channel (proxy.c); those of struct nvs_state. */
+struct nvs_channel {
+	uint64_t ring, results, warp_results, result_count, n_results, log2_results;
+	uint64_t issue, complete, complete_local, quiet_issue, quiet_ack, cst_issue, cst_ack;
+};
+
 struct nvs_facts {
 	int32_t mype, npes, node_mype, node_npes;
 	uint64_t heap_base, heap_bytes;
@@ -30,6 +36,8 @@ struct nvs_facts {
 	uint64_t team_pool, psync_pool, sync_counter;
 	int32_t n_apart; /* PEs whose memory is not mapped here */
 	bool by_queues; /* some PE has such */
+	uint64_t exit_request, exit_code; /* int32_t, which the host reads; 0: a kernel cannot end the job */
+	const struct nvs_channel *channel; /* instead of queues; NULL: there is none */
 };
 
 /* The whole state; a client gets the first nvs_version_state_bytes() of it, and `bytes` of them is its version word. */

@@ -16,6 +16,7 @@
 #include <shmd/dev/args.h>
 
 #include "libclient/compat/nvshmem/ibgda.h"
+#include "libclient/compat/nvshmem/proxy.h"
 #include "proto/base/cleanup.h"
 
 #define WITH_MPI_COMM 0x2u
@@ -153,18 +154,27 @@ static int prepare(void)
 	return r ? r : make_tables();
 }
 
+/* On H200 calls on streams that go by queues, other than puts and gets, did not end, so a job with queues has none of these kernels unless the user asks. */
+static bool may_have_kernels(void)
+{
+	const char *text = getenv("SHMEMD_NVSHMEM_STREAMS_BY_QUEUES");
+
+	return !nvs.ibgda || (text && !strcmp(text, "1"));
+}
+
 /*
  * Now, since CUDA may wait for kernels that run when the runtime's are loaded. A library that was built without nvcc has none: then syncs on
- * streams are by the driver, and what needs a kernel says so when it is called. A job with queues does not use them.
+ * streams are by the driver, unless the job has queues, and what needs a kernel says so when it is called.
  */
 static int find_kernels(void)
 {
-	return nvs.ibgda ? 0 : nvs_agree_all(!shmd_quiet_on_stream(shmd_world_ctx(nvs.world), nvs.device->stream), &nvs.has_kernels);
+	return nvs_agree_all(may_have_kernels() && !shmd_quiet_on_stream(shmd_world_ctx(nvs.world), nvs.device->stream), &nvs.has_kernels);
 }
 
 static void drop_parts(void)
 {
 	if (nvs.device) {
+		nvs_proxy_drop();
 		nvs_teams_drop();
 		nvs_sets_drop();
 		nvs_ibgda_drop();
@@ -198,6 +208,8 @@ static int start(void)
 		r = nvs_ibgda_make();
 	if (!r)
 		r = find_kernels();
+	if (!r)
+		r = nvs_proxy_make();
 	if (!r)
 		r = nvs_sets_make();
 	if (!r)

@@ -13,7 +13,7 @@
  *	on-stream.c	words on streams				atomic.c	atomics of the host
  *	launch.c	launches with all blocks at once		region.c	regions of the host
  *	query.c		versions, names, data objects			log.c		failures, names that are missing
- *	ids.c		unique ids
+ *	ids.c		unique ids					proxy.c		a thread that kernels ask
  *
  * Threads	init, finalize, teams and allocations: one at a time, as NVSHMEM has it; nvs.lock makes it so. All others any number, and
  *		frees wait for none of these
@@ -103,14 +103,15 @@ struct nvs {
 	uint64_t n_copies, n_copies_done; /* atomic; by the library's stream: begun, and those that a quiet has waited for */
 	uint64_t tables; /* what facts.peers_p2p and the others point into */
 	struct nvs_set sets[NVS_CLASSES];
-	bool has_kernels; /* all PEs have those of the runtime (<shmd-stream.h>) */
+	bool has_kernels; /* all PEs have those of the runtime (<shmd-stream.h>); the same on all */
 	int max_teams;
 	struct nvs_host_team teams[NVS_POOL_TEAMS];
-	struct shmd_team *same_gpu, *gpu_leaders; /* the runtime does not make these by itself; NULL: this PE is in none */
+	struct shmd_team *same_gpu, *gpu_leaders, *mc_shared; /* the runtime does not make these by itself; NULL: this PE is in none */
 	uint64_t *agreement; /* in the host's heap: words by which PEs agree (agree.c) */
 	uint64_t *stream_words; /* symmetric GPU memory: uint64_t[max_teams][npes], by the PE that syncs (sync.c) */
 	struct nvs_client *clients;
 	struct nvs_ibgda *ibgda; /* ibgda.h; NULL: all PEs map each other's memory */
+	struct nvs_proxy *proxy; /* proxy.h */
 };
 extern struct nvs nvs;
 

@@ -2,7 +2,7 @@
 /*
  * Words on streams of the program: values, signals and waits.
  *
- * The driver's own memory operations set a signal, and wait for one that grows. All else is a kernel of the
+ * The driver's own memory operations set a signal of a PE that is mapped, and wait for one that grows. All else is a kernel of the
  * runtime, which compares exactly and sees PEs that end. Streams are those of the caller's context.
  */
 #include <errno.h>
@@ -25,24 +25,33 @@ void nvs_p_on(const char *name, void *dest, uint64_t value, uint32_t bytes, int 
 	(void)nvs_result(name, r ? r : shmd_p_on_stream(ctx(), dest, value, bytes, pe, stream));
 }
 
-/* The value is for the caller, who waits for the stream. */
-static int g_on(void *value, const void *at, size_t bytes, cuda_stream stream)
+static int wait_for(cuda_stream stream)
 {
 	const struct cuda_api *cuda = nvs.device->cuda;
-	cuda_result result;
-	int r = nvs_copy_on(stream, value, at, bytes);
+	cuda_result result = cuda->stream_sync(stream);
 
-	if (r < 0)
-		return r;
-	result = cuda->stream_sync(stream);
 	return result == CUDA_OK ? 0 : cuda_fail(cuda, result, "wait for a value");
+}
+
+/* The value is for the caller, who waits for the stream. No kernel writes to its stack, so by queues the host gets it behind the stream. */
+static int g_on(void *value, const void *source, size_t bytes, int pe, cuda_stream stream)
+{
+	void *at = nvs.ibgda ? NULL : nvs_at(source, pe);
+	int r;
+
+	if (nvs.ibgda) {
+		r = wait_for(stream);
+		return r ? r : shmd_get(ctx(), value, source, bytes, pe);
+	}
+	r = at ? nvs_copy_on(stream, value, at, bytes) : -EINVAL;
+	return r ? r : wait_for(stream);
 }
 
 void nvs_g_on(const char *name, void *value, const void *source, size_t bytes, int pe, cuda_stream stream)
 {
-	void *at = nvs_ready() ? NULL : nvs_at(source, pe);
+	int r = nvs_ready();
 
-	(void)nvs_result(name, at ? g_on(value, at, bytes, stream) : -EINVAL);
+	(void)nvs_result(name, r ? r : g_on(value, source, bytes, pe, stream));
 }
 
 /* ---- signals */
@@ -52,35 +61,58 @@ static int check_signal(const struct nvs_signal *signal)
 {
 	if (signal->op != NVS_SIGNAL_SET && signal->op != NVS_SIGNAL_ADD)
 		return shmd_error_set(-EINVAL, "signal operations are SET (%d) and ADD (%d), not %d", NVS_SIGNAL_SET, NVS_SIGNAL_ADD, signal->op);
-	if (signal->op == NVS_SIGNAL_ADD)
+	if (signal->op == NVS_SIGNAL_ADD || nvs.ibgda)
 		return nvs_need_kernels();
 	return nvs.device->cuda->stream_write8 ? 0 : nvs_lacks("cuStreamWriteValue64");
 }
 
+static enum shmd_signal_op op_of(const struct nvs_signal *signal)
+{
+	return signal->op == NVS_SIGNAL_ADD ? SHMD_SIGNAL_ADD : SHMD_SIGNAL_SET;
+}
+
 /* The write of the word comes after what is before it in the stream, for all who look. */
-static int signal_on(struct nvs_signal signal, int pe, cuda_stream stream)
+static int set_by_driver(struct nvs_signal signal, int pe, cuda_stream stream)
 {
 	const struct cuda_api *cuda = nvs.device->cuda;
 	void *at = nvs_at(signal.word, pe);
 	cuda_result result;
-	int r = at ? check_signal(&signal) : -EINVAL;
 
-	if (r < 0)
-		return r;
-	if (signal.op == NVS_SIGNAL_ADD)
-		return shmd_signal_on_stream(ctx(), signal.word, signal.value, SHMD_SIGNAL_ADD, pe, stream);
+	if (!at)
+		return -EINVAL;
 	result = cuda->stream_write8(stream, nvs_address(at), signal.value, 0);
 	return result == CUDA_OK ? 0 : cuda_fail(cuda, result, "write a signal");
 }
 
+static int signal_on(struct nvs_signal signal, int pe, cuda_stream stream)
+{
+	int r = check_signal(&signal);
+
+	if (r < 0)
+		return r;
+	if (signal.op == NVS_SIGNAL_ADD || nvs.ibgda)
+		return shmd_signal_on_stream(ctx(), signal.word, signal.value, op_of(&signal), pe, stream);
+	return set_by_driver(signal, pe, stream);
+}
+
+static int put_signal_on(void *dest, const void *source, size_t bytes, struct nvs_signal signal, int pe, cuda_stream stream)
+{
+	void *at = nvs.ibgda ? NULL : nvs_at(dest, pe);
+	int r = nvs.ibgda || (at && nvs_at(signal.word, pe)) ? check_signal(&signal) : -EINVAL;
+
+	if (r < 0)
+		return r;
+	if (nvs.ibgda)
+		return shmd_put_signal_on_stream(ctx(), dest, source, bytes, signal.word, signal.value, op_of(&signal), pe, stream);
+	r = nvs_copy_on(stream, at, source, bytes);
+	return r ? r : signal_on(signal, pe, stream);
+}
+
 void nvs_put_signal_on(const char *name, void *dest, const void *source, size_t bytes, struct nvs_signal signal, int pe, cuda_stream stream)
 {
-	void *at = nvs_ready() ? NULL : nvs_at(dest, pe);
-	int r = at && nvs_at(signal.word, pe) ? check_signal(&signal) : -EINVAL;
+	int r = nvs_ready();
 
-	if (!r)
-		r = nvs_copy_on(stream, at, source, bytes);
-	(void)nvs_result(name, r ? r : signal_on(signal, pe, stream));
+	(void)nvs_result(name, r ? r : put_signal_on(dest, source, bytes, signal, pe, stream));
 }
 
 NVS_API void nvshmemx_signal_op_on_stream(uint64_t *word, uint64_t value, int op, int pe, cuda_stream stream);

@@ -13,8 +13,8 @@ void *nvs_at(const void *symmetric, int pe)
 {
 	void *at = shmd_ptr(nvs.world, symmetric, pe);
 
-	if (!at && nvs.ibgda && pe >= 0 && pe < nvs.facts.npes)
-		(void)shmd_error_set(-EINVAL, "the memory of PE %d is not mapped here, so only kernels, and puts and gets of the host, reach it", pe);
+	if (!at && nvs.ibgda && pe >= 0 && pe < nvs.facts.npes && pe != nvs.facts.mype)
+		(void)shmd_error_set(-EINVAL, "the memory of PE %d is not mapped here, so only kernels and queues reach it", pe);
 	else if (!at)
 		(void)shmd_error_set(-EINVAL, "%p of PE %d is no symmetric memory, or there is no such PE", symmetric, pe);
 	return at;
@@ -217,44 +217,71 @@ static int copy_to_on(cuda_stream stream, void *at, const void *source, size_t b
 	return at ? nvs_copy_on(stream, at, source, bytes) : -EINVAL;
 }
 
+/* By queues kernels of the runtime put and get. */
+static int put_on(void *dest, const void *source, size_t bytes, int pe, cuda_stream stream)
+{
+	if (nvs.ibgda)
+		return shmd_put_on_stream(shmd_world_ctx(nvs.world), dest, source, bytes, pe, stream);
+	return copy_to_on(stream, nvs_at(dest, pe), source, bytes);
+}
+
 static int copy_from_on(cuda_stream stream, void *dest, const void *at, size_t bytes)
 {
 	return at ? nvs_copy_on(stream, dest, at, bytes) : -EINVAL;
 }
 
-/* By queues kernels of the runtime put and get. */
+static int get_on(void *dest, const void *source, size_t bytes, int pe, cuda_stream stream)
+{
+	if (nvs.ibgda)
+		return shmd_get_on_stream(shmd_world_ctx(nvs.world), dest, source, bytes, pe, stream);
+	return copy_from_on(stream, dest, nvs_at(source, pe), bytes);
+}
+
 void nvs_put_on(const char *name, void *dest, const void *source, size_t bytes, int pe, cuda_stream stream)
 {
 	int r = nvs_ready();
 
-	if (!r && nvs.ibgda)
-		r = shmd_put_on_stream(shmd_world_ctx(nvs.world), dest, source, bytes, pe, stream);
-	else if (!r)
-		r = copy_to_on(stream, nvs_at(dest, pe), source, bytes);
-	(void)nvs_result(name, r);
+	(void)nvs_result(name, r ? r : put_on(dest, source, bytes, pe, stream));
 }
 
 void nvs_get_on(const char *name, void *dest, const void *source, size_t bytes, int pe, cuda_stream stream)
 {
 	int r = nvs_ready();
 
-	if (!r && nvs.ibgda)
-		r = shmd_get_on_stream(shmd_world_ctx(nvs.world), dest, source, bytes, pe, stream);
-	else if (!r)
-		r = copy_from_on(stream, dest, nvs_at(source, pe), bytes);
-	(void)nvs_result(name, r);
+	(void)nvs_result(name, r ? r : get_on(dest, source, bytes, pe, stream));
+}
+
+/* A kernel for each element. */
+static int strided_by_queue_on(char *dest, const char *source, struct nvs_strides strides, int pe, bool is_get, cuda_stream stream)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < strides.n; i++) {
+		r = is_get ? get_on(dest, source, strides.bytes, pe, stream) : put_on(dest, source, strides.bytes, pe, stream);
+		dest += strides.dest * (ptrdiff_t)strides.bytes;
+		source += strides.source * (ptrdiff_t)strides.bytes;
+	}
+	return r;
 }
 
 void nvs_put_strided_on(const char *name, void *dest, const void *source, struct nvs_strides strides, int pe, cuda_stream stream)
 {
 	int r = nvs_ready();
 
-	(void)nvs_result(name, r ? r : copy_strided_on(nvs_at(dest, pe), source, strides, stream));
+	if (!r && nvs.ibgda)
+		r = strided_by_queue_on(dest, source, strides, pe, false, stream);
+	else if (!r)
+		r = copy_strided_on(nvs_at(dest, pe), source, strides, stream);
+	(void)nvs_result(name, r);
 }
 
 void nvs_get_strided_on(const char *name, void *dest, const void *source, struct nvs_strides strides, int pe, cuda_stream stream)
 {
 	int r = nvs_ready();
 
-	(void)nvs_result(name, r ? r : copy_strided_on(dest, nvs_at(source, pe), strides, stream));
+	if (!r && nvs.ibgda)
+		r = strided_by_queue_on(dest, source, strides, pe, true, stream);
+	else if (!r)
+		r = copy_strided_on(dest, nvs_at(source, pe), strides, stream);
+	(void)nvs_result(name, r);
 }

@@ -64,7 +64,7 @@ static int check_stream(cuda_stream stream)
 	int is_captured = 0;
 
 	if (nvs.ibgda)
-		return shmd_error_set(-EOPNOTSUPP, "PEs of this job reach each other by queues, and barriers and collectives on a stream need mapped memory so far");
+		return shmd_error_set(-EOPNOTSUPP, "PEs of this job reach each other by queues, and a sync on a stream is a kernel there, which not all PEs could load");
 	if (!cuda->stream_write8 || !cuda->stream_wait8)
 		return shmd_error_set(-EOPNOTSUPP, "this CUDA driver has no memory operations of streams");
 	if (cuda->stream_capture && cuda->stream_capture(stream, &is_captured) == CUDA_OK && is_captured)

@@ -76,21 +76,26 @@ static int find_leader(int *ret_leader)
 	return r;
 }
 
-/* PEs on one GPU, and the first of each. Each step fails on all PEs or on none. */
-static int make_gpu_teams(void)
+/*
+ * PEs on one GPU, the first of each, and those that would share multicast: a team of its own beside that of shared memory, since collectives of two teams may run
+ * at once. Each step fails on all PEs or on none.
+ */
+static int make_other_teams(void)
 {
 	struct shmd_team *all = shmd_team_world(nvs.world);
 	int leader, me = nvs.facts.mype, r = find_leader(&leader);
 
 	if (!r)
 		r = shmd_team_split_color(all, leader, me, &nvs.same_gpu);
-	return r ? r : shmd_team_split_color(all, leader == me ? 0 : -1, me, &nvs.gpu_leaders);
+	if (!r)
+		r = shmd_team_split_color(all, leader == me ? 0 : -1, me, &nvs.gpu_leaders);
+	return r ? r : shmd_team_split_color(all, shmd_team_translate(shmd_team_shared(nvs.world), 0, NULL), me, &nvs.mc_shared);
 }
 
 /* Local from the second step on; the caller agrees with the others. */
 int nvs_teams_make(void)
 {
-	int r = make_gpu_teams();
+	int r = make_other_teams();
 
 	if (!r)
 		r = take_in(NVS_TEAM_WORLD, shmd_team_world(nvs.world));
@@ -104,14 +109,15 @@ int nvs_teams_make(void)
 		r = take_in(NVS_TEAM_SAME_GPU, nvs.same_gpu);
 	if (!r && nvs.gpu_leaders)
 		r = take_in(NVS_TEAM_GPU_LEADERS, nvs.gpu_leaders);
-	return r ? r : take_in(NVS_TEAM_MC_SHARED, shmd_team_shared(nvs.world));
+	return r ? r : take_in(NVS_TEAM_MC_SHARED, nvs.mc_shared);
 }
 
 void nvs_teams_return(void)
 {
 	(void)shmd_team_destroy(nvs.same_gpu);
 	(void)shmd_team_destroy(nvs.gpu_leaders);
-	nvs.same_gpu = nvs.gpu_leaders = NULL;
+	(void)shmd_team_destroy(nvs.mc_shared);
+	nvs.same_gpu = nvs.gpu_leaders = nvs.mc_shared = NULL;
 }
 
 /* Teams of the runtime end with the world. */
@@ -120,7 +126,7 @@ void nvs_teams_drop(void)
 	for (int i = 0; i < (int)NVS_POOL_TEAMS; i++)
 		if (nvs.teams[i].team)
 			forget(i);
-	nvs.same_gpu = nvs.gpu_leaders = NULL;
+	nvs.same_gpu = nvs.gpu_leaders = nvs.mc_shared = NULL;
 }
 
 /* ---- teams of the program; with the lock */
