@@ -193,15 +193,34 @@ void world_gpu_queues_drop(struct shmd_ctx *ctx)
 /* ---- queues that failed */
 
 /* Kernels record the first error of a QP in their own copy of it. */
-static int reset_if_failed(const struct shmd_ctx *ctx, unsigned int i)
+static int read_syndrome(const struct shmd_ctx *ctx, unsigned int i, uint32_t *ret_syndrome)
 {
 	const struct world_gpu *gpu = ctx->world->gpu;
-	uint32_t syndrome = 0;
 	uint64_t addr = 0;
 	int r = shmd_gpu_dev_qp(gpu->of_session, ctx->gpu_queues, i, &addr);
 
-	if (!r)
-		r = device_read(gpu->device, &syndrome, addr + offsetof(struct shmd_dev_qp, error_syndrome), sizeof(syndrome));
+	return r ? r : device_read(gpu->device, ret_syndrome, addr + offsetof(struct shmd_dev_qp, error_syndrome), sizeof(*ret_syndrome));
+}
+
+uint32_t world_gpu_queues_error(const struct shmd_ctx *ctx)
+{
+	uint32_t syndrome = 0;
+
+	if (!ctx->world->gpu)
+		return 0;
+	pthread_mutex_lock(&ctx->world->gpu_copies);
+	for (unsigned int i = 0; ctx->gpu_queues && !syndrome && i < n_dcis(ctx->world); i++)
+		if (read_syndrome(ctx, i, &syndrome) < 0)
+			break;
+	pthread_mutex_unlock(&ctx->world->gpu_copies);
+	return syndrome;
+}
+
+static int reset_if_failed(const struct shmd_ctx *ctx, unsigned int i)
+{
+	uint32_t syndrome = 0;
+	int r = read_syndrome(ctx, i, &syndrome);
+
 	if (r < 0 || !syndrome)
 		return r;
 	r = shmd_queues_modify(ctx->gpu_queues, i, SHMD_QP_RST);
