@@ -22,6 +22,9 @@ Starts a private shmemd from this folder, runs one thing against it and stops it
                      N processes (default: 2), each a PE with a GPU heap, whose kernels use each other's memory: mapped (the
                      default), by queues, or mixed
   kill               the daemon dies while kernels wait; then the self-test, on a new daemon
+  kill-world [ARG...]
+                     PEs, memory agents and daemons die while kernels of worlds wait, 50 times each: --times, --jobs, --seconds
+  example NAME [N]   N processes (default: 2) of an example for GPUs: gpu-halo, gpu-gemm
   sanitize           self-tests and demo under compute-sanitizer: memcheck, racecheck, synccheck; with two GPUs
                      the demo on both as well
   bench [ROW]        benchmarks on GPU 0; rows: issue issue-shared completion mailbox rate rate-together rate-8
@@ -37,7 +40,7 @@ TEXT
 what=$1
 shift
 case $what in
-demo | gpu-demo | no-launch | selftest | agent-selftest | pe-selftest | stream-selftest | world-selftest | kill | sanitize | bench | bench-agent | bench-cpu | shmemperf) ;;
+demo | gpu-demo | no-launch | selftest | agent-selftest | pe-selftest | stream-selftest | world-selftest | kill | kill-world | example | sanitize | bench | bench-agent | bench-cpu | shmemperf) ;;
 --help) usage; exit 0 ;;
 *) usage >&2; exit 2 ;;
 esac
@@ -127,6 +130,12 @@ world-selftest)
     start_daemon
     [ -x "$here/bin/gpu-world-selftest" ] || { echo "this folder was made without nvcc: no gpu-world-selftest" >&2; exit 2; }
     timeout 280 "$here/bin/shmemctl" run -n "${1:-2}" "$here/bin/gpu-world-selftest" "${2:-mapped}" || status=$?
+    ;;
+kill-world) "$here/gpu-kill.py" "$@" "$here/bin" || status=$? ;;
+example)
+    start_daemon
+    [ -x "$here/bin/example-${1:-}" ] || { echo "this folder has no example ${1:-}" >&2; exit 2; }
+    timeout 280 "$here/bin/shmemctl" run -n "${2:-2}" "$here/bin/example-$1" || status=$?
     ;;
 kill)
     start_daemon

@@ -231,6 +231,51 @@ TEST_TIMEOUT(calls_on_streams_do_what_those_of_kernels_do, 120)
 	fixture_daemon_stop(&daemon);
 }
 
+static unsigned int n_runs[STREAM_N_KERNELS];
+
+#define COUNTED_KERNEL(name, kernel)                          \
+	static void counted_##name(void **parameters)         \
+	{                                                     \
+		n_runs[kernel]++;                             \
+		name(parameters[0]);                          \
+	}
+COUNTED_KERNEL(stream_word, STREAM_KERNEL_WORD)
+COUNTED_KERNEL(stream_order, STREAM_KERNEL_ORDER)
+COUNTED_KERNEL(stream_move, STREAM_KERNEL_MOVE)
+COUNTED_KERNEL(stream_reduce, STREAM_KERNEL_REDUCE)
+
+/* CUDA's first launch of a kernel with much stack waits for kernels that run, which may wait for a memory agent that the launch keeps out. */
+static int launches_all_at_first(const struct world_lab *lab, int pe, void *arg)
+{
+	static void (*const runs[STREAM_N_KERNELS])(void **) = {counted_stream_word, counted_stream_order, counted_stream_move,
+								counted_stream_reduce};
+	static const char *const names[STREAM_N_KERNELS] = STREAM_NAMES;
+	struct scene s;
+
+	(void)arg;
+	scene_open(&s, lab, pe, QUEUES);
+	for (int i = 0; i < STREAM_N_KERNELS; i++)
+		fake_cuda_kernel(names[i], runs[i]);
+	ASSERT_OK(shmd_quiet_on_stream(s.ctx, s.stream));
+	for (int i = 0; i < STREAM_N_KERNELS; i++)
+		ASSERT_EQ(n_runs[i], i == STREAM_KERNEL_WORD ? 2u : 1u);
+	ASSERT_OK(shmd_quiet_on_stream(s.ctx, s.stream));
+	ASSERT_EQ(n_runs[STREAM_KERNEL_WORD], 3u);
+	ASSERT_OK(shmd_stream_status(s.world));
+	world_lab_must(shmd_sync_all(s.world), "sync");
+	scene_close(&s);
+	return 0;
+}
+
+TEST_TIMEOUT(a_first_call_launches_each_kernel_once_so_that_no_later_launch_waits_for_kernels, 60)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 1, launches_all_at_first, NULL);
+	fixture_daemon_stop(&daemon);
+}
+
 /* The word is this PE's own, where nothing else shows that it has arrived. */
 static int signals_completely(const struct world_lab *lab, int pe, void *arg)
 {

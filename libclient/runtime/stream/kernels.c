@@ -45,6 +45,26 @@ static cuda_result load(struct stream_kernels *kernels)
 	return result;
 }
 
+/* In the GPU's context. */
+static cuda_result start(const struct stream_kernels *kernels, enum stream_kernel kernel, struct stream_call *call, cuda_stream stream)
+{
+	static const unsigned int threads[STREAM_N_KERNELS] = STREAM_THREADS;
+	void *parameters[] = {call};
+
+	return kernels->device->cuda->launch(kernels->functions[kernel], 1, 1, 1, threads[kernel], 1, 1, 0, stream, parameters, NULL);
+}
+
+/* In the stream of the device. */
+static cuda_result launch_each(const struct stream_kernels *kernels)
+{
+	struct stream_call nothing = {.what = STREAM_NOTHING};
+	cuda_result result = CUDA_OK;
+
+	for (int i = 0; i < STREAM_N_KERNELS && result == CUDA_OK; i++)
+		result = start(kernels, (enum stream_kernel)i, &nothing, kernels->device->stream);
+	return result;
+}
+
 /* CUDA refuses the image of a build without nvcc. */
 static int check_load(const struct stream_kernels *kernels, cuda_result result)
 {
@@ -70,20 +90,16 @@ int stream_kernels_new(const struct device *device, struct stream_kernels **ret_
 	if (!r)
 		r = check_load(kernels, load(kernels));
 	if (!r)
+		r = device_enter(device);
+	if (!r)
+		r = device_leave(device, launch_each(kernels), "launch the kernels of calls on streams for the first time");
+	/* This also waits for them. */
+	if (!r)
 		r = device_alloc(device, sizeof(struct stream_result) + sizeof(struct stream_failure), &kernels->result_addr);
 	kernels->failure_addr = kernels->result_addr + sizeof(struct stream_result);
 	if (!r)
 		*ret_kernels = take_ptr(kernels);
 	return r;
-}
-
-/* In the GPU's context. */
-static cuda_result launch(const struct stream_kernels *kernels, enum stream_kernel kernel, struct stream_call *call, cuda_stream stream)
-{
-	static const unsigned int threads[STREAM_N_KERNELS] = STREAM_THREADS;
-	void *parameters[] = {call};
-
-	return kernels->device->cuda->launch(kernels->functions[kernel], 1, 1, 1, threads[kernel], 1, 1, 0, stream, parameters, NULL);
 }
 
 int stream_kernels_launch(const struct stream_kernels *kernels, enum stream_kernel kernel, struct stream_call *call, cuda_stream stream)
@@ -92,7 +108,7 @@ int stream_kernels_launch(const struct stream_kernels *kernels, enum stream_kern
 	int r = device_enter(device);
 
 	call->failure_addr = kernels->failure_addr;
-	return r ? r : device_leave(device, launch(kernels, kernel, call, stream), "launch a kernel of a call on a stream");
+	return r ? r : device_leave(device, start(kernels, kernel, call, stream), "launch a kernel of a call on a stream");
 }
 
 /* The copy of the result comes behind the kernel, in the same stream. */
@@ -101,7 +117,7 @@ int stream_kernels_run(const struct stream_kernels *kernels, enum stream_kernel 
 	int r;
 
 	call->source = kernels->result_addr;
-	r = stream_kernels_launch(kernels, kernel, call, kernels->device->stream);
+	r = stream_kernels_start(kernels, kernel, call, kernels->device->stream);
 	return r ? r : device_read(kernels->device, ret_result, kernels->result_addr, sizeof(*ret_result));
 }
 
@@ -157,7 +173,7 @@ static cuda_result run(const struct stream_own *own, const struct stream_kernels
 	cuda_result result = cuda->set8(own->failure_addr, 0, sizeof(*ret_failure), own->stream);
 
 	if (result == CUDA_OK)
-		result = launch(kernels, kernel, call, own->stream);
+		result = start(kernels, kernel, call, own->stream);
 	if (result == CUDA_OK)
 		result = cuda->copy_out(ret_failure, own->failure_addr, sizeof(*ret_failure), own->stream);
 	return result == CUDA_OK ? cuda->stream_sync(own->stream) : result;

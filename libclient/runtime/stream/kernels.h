@@ -3,6 +3,8 @@
  * The kernels behind calls on streams, loaded into the context of a world's GPU, and the failure that they report there.
  *
  * They are loaded once, by the first call. CUDA may wait for kernels that run then, so that call comes before kernels that wait for other PEs.
+ * It also launches each of them, for nothing: a kernel that needs more stack than CUDA has set aside waits in its first launch until no other
+ * kernel runs, and holds the lock meanwhile without which a memory agent cannot serve those that do (libclient/README.md).
  *
  * Threads	any
  * Blocks	the first call; stream_kernels_run(), stream_own_run(); and stream_kernels_failure() for a copy

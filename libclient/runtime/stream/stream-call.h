@@ -12,6 +12,7 @@
 #include <shmd/abi/types.h>
 
 enum stream_what {
+	STREAM_NOTHING = 0, /* the first launch of a kernel (kernels.h) */
 	STREAM_SIGNAL = 1,
 	STREAM_WAIT = 2,
 	STREAM_QUIET = 3,

@@ -124,6 +124,8 @@ STREAM_FN int stream_word_status(const struct stream_call *call)
 
 STREAM_FN void stream_word(const struct stream_call *call)
 {
+	if (call->what == STREAM_NOTHING)
+		return;
 	if (call->what == STREAM_ATOMIC)
 		stream_atomic_now(call);
 	else
@@ -146,8 +148,11 @@ STREAM_FN int stream_copy_status(const struct stream_call *call, struct shmd_dev
 STREAM_FN void stream_order(const struct stream_call *call)
 {
 	struct shmd_dev_ctx *ctx = stream_ctx(call);
-	struct shmd_dev_mode mode = shmd_dev_ctx_mode(ctx, STREAM_SCOPE(SHMD_DEV_WARP));
+	struct shmd_dev_mode mode;
 
+	if (call->what == STREAM_NOTHING)
+		return;
+	mode = shmd_dev_ctx_mode(ctx, STREAM_SCOPE(SHMD_DEV_WARP));
 	if (call->what == STREAM_SYNC)
 		stream_end(call, shmd_dev_team_sync_as(ctx, stream_team(call), mode));
 	else if (call->what == STREAM_BARRIER)
@@ -160,9 +165,12 @@ STREAM_FN void stream_move(const struct stream_call *call)
 {
 	struct shmd_dev_coll args = shmd_dev_coll_of((void *)(uintptr_t)call->dest, (const void *)(uintptr_t)call->source, call->n);
 	struct shmd_dev_ctx *ctx = stream_ctx(call);
-	struct shmd_dev_mode mode = shmd_dev_ctx_mode(ctx, STREAM_SCOPE(SHMD_DEV_BLOCK));
+	struct shmd_dev_mode mode;
 	int status;
 
+	if (call->what == STREAM_NOTHING)
+		return;
+	mode = shmd_dev_ctx_mode(ctx, STREAM_SCOPE(SHMD_DEV_BLOCK));
 	args.root = call->pe;
 	if (call->what == STREAM_BROADCAST)
 		status = shmd_dev_broadcast_as(ctx, stream_team(call), &args, mode);
@@ -178,8 +186,11 @@ STREAM_FN void stream_reduce(const struct stream_call *call)
 	struct shmd_dev_coll args = shmd_dev_coll_math((void *)(uintptr_t)call->dest, (const void *)(uintptr_t)call->source, call->n,
 						       call->type, call->op);
 	struct shmd_dev_ctx *ctx = stream_ctx(call);
-	struct shmd_dev_mode mode = shmd_dev_ctx_mode(ctx, STREAM_SCOPE(SHMD_DEV_BLOCK));
+	struct shmd_dev_mode mode;
 
+	if (call->what == STREAM_NOTHING)
+		return;
+	mode = shmd_dev_ctx_mode(ctx, STREAM_SCOPE(SHMD_DEV_BLOCK));
 	stream_end(call, call->what == STREAM_REDUCE ? shmd_dev_reduce_as(ctx, stream_team(call), &args, mode)
 						     : shmd_dev_reduce_scatter_as(ctx, stream_team(call), &args, mode));
 }

@@ -265,15 +265,45 @@ void world_gpu_queues_drop(struct shmd_ctx *ctx)
 /* ---- queues that failed */
 
 /* Kernels record the first error of a QP in their own copy of it. */
-static int reset_if_failed(const struct shmd_ctx *ctx, struct shmd_queues *batch, unsigned int i)
+static int read_syndrome(const struct shmd_ctx *ctx, struct shmd_queues *batch, unsigned int i, uint32_t *ret_syndrome)
 {
 	const struct world_gpu *gpu = ctx->world->gpu;
-	uint32_t syndrome = 0;
 	uint64_t addr = 0;
 	int r = shmd_gpu_dev_qp(gpu->of_session, batch, i, &addr);
 
-	if (!r)
-		r = device_read(gpu->device, &syndrome, addr + offsetof(struct shmd_dev_qp, error_syndrome), sizeof(syndrome));
+	return r ? r : device_read(gpu->device, ret_syndrome, addr + offsetof(struct shmd_dev_qp, error_syndrome), sizeof(*ret_syndrome));
+}
+
+/* NULL: none. */
+static uint32_t first_syndrome(const struct shmd_ctx *ctx, struct shmd_queues *batch)
+{
+	uint32_t syndrome = 0;
+
+	for (unsigned int i = 0; batch && !syndrome && i < n_dcis(ctx->world); i++)
+		if (read_syndrome(ctx, batch, i, &syndrome) < 0)
+			break;
+	return syndrome;
+}
+
+uint32_t world_gpu_queues_error(const struct shmd_ctx *ctx)
+{
+	uint32_t syndrome;
+
+	if (!ctx->world->gpu)
+		return 0;
+	pthread_mutex_lock(&ctx->world->gpu_copies);
+	syndrome = first_syndrome(ctx, ctx->gpu_queues);
+	if (!syndrome)
+		syndrome = first_syndrome(ctx, ctx->gpu_amo_queues);
+	pthread_mutex_unlock(&ctx->world->gpu_copies);
+	return syndrome;
+}
+
+static int reset_if_failed(const struct shmd_ctx *ctx, struct shmd_queues *batch, unsigned int i)
+{
+	uint32_t syndrome = 0;
+	int r = read_syndrome(ctx, batch, i, &syndrome);
+
 	if (r < 0 || !syndrome)
 		return r;
 	r = shmd_queues_modify(batch, i, SHMD_QP_RST);
