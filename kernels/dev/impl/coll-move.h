@@ -14,7 +14,7 @@
 #include <shmd/dev/impl/coll-team.h>
 #include <shmd/dev/impl/pe-strided.h>
 
-/* What a PE reads of each source at a time. */
+/* Bytes of each source that a PE reads in turn. */
 #define SHMDI_COLL_PIECE 65536u
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------------ */
