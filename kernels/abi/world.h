@@ -19,7 +19,7 @@
 
 #include "types.h"
 
-#define SHMD_DEV_WORLD_VERSION 4u
+#define SHMD_DEV_WORLD_VERSION 5u
 #define SHMD_DEV_HEAPS 2u
 #define SHMD_DEV_HEAP_CHUNKS 64u /* of each heap */
 #define SHMD_DEV_RAILS 4u /* NICs that a PE uses at once */
@@ -144,7 +144,31 @@ SHMD_PIN_OFFSET(struct shmd_dev_world, n_gone, 320);
 
 /* ---- contexts -------------------------------------------------------------------------------------------------------------- */
 
-/* A stream of operations with an order of its own. */
+/* PEs whose addresses a context, and a team, has at hand. */
+#define SHMD_DEV_NEAR_PES 8u
+
+/* struct shmd_dev_near.flags */
+#define SHMD_NEAR_ATOMICS 0x1u /* atomics and signals are carried out in place, too */
+
+/*
+ * One heap at the first PEs, as far as it is mapped here: a call finds its address by one load, where the way through the world takes a
+ * chain of them. Constant. All zeros: calls look in the world.
+ */
+struct shmd_dev_near {
+	uint64_t own_addr; /* offset 0 of the caller's own */
+	uint64_t used_bytes; /* in use when the context was made; there may be more now */
+	uint64_t gone_addr; /* n_gone of the world */
+	uint32_t heap;
+	uint32_t flags; /* SHMD_NEAR_* */
+	uint64_t peer_addr[SHMD_DEV_NEAR_PES]; /* offset 0 of PE 0.. of the context; 0: not mapped, or no such PE */
+};
+SHMD_PIN_SIZE(struct shmd_dev_near, 96);
+SHMD_PIN_OFFSET(struct shmd_dev_near, peer_addr, 32);
+
+/*
+ * A stream of operations with an order of its own. A kernel may have a copy of it among its parameters, which lie in memory that fences do
+ * not empty; self_addr leads from there to what changes.
+ */
 struct shmd_dev_ctx {
 	uint64_t world_addr; /* struct shmd_dev_world */
 	uint64_t team_addr; /* struct shmd_dev_team: PEs are numbered as in it; 0: as in the world */
@@ -167,20 +191,25 @@ struct shmd_dev_ctx {
 	 * go by the other ways, too. Only with SHMD_WORLD_ATOMICS_BY_QUEUE.
 	 */
 	uint64_t amo_ways_addr;
-	uint8_t reserved0[16];
+	uint64_t self_addr; /* of the context that this is a copy of; 0: this is no copy */
+	uint8_t reserved0[8];
+	struct shmd_dev_near near;
+	uint8_t reserved1[32];
 
 	/* mutable */
 	uint32_t bounce_lock; /* 0 free, 1 held */
-	uint8_t reserved1[60];
+	uint8_t reserved2[60];
 };
-SHMD_PIN_SIZE(struct shmd_dev_ctx, 192);
+SHMD_PIN_SIZE(struct shmd_dev_ctx, 320);
 SHMD_PIN_OFFSET(struct shmd_dev_ctx, n_qps, 40);
 SHMD_PIN_OFFSET(struct shmd_dev_ctx, timeout_nsec, 48);
 SHMD_PIN_OFFSET(struct shmd_dev_ctx, bounce_addr, 56);
 SHMD_PIN_OFFSET(struct shmd_dev_ctx, bounce_lkey_be, 80);
 SHMD_PIN_OFFSET(struct shmd_dev_ctx, sharing, 96);
 SHMD_PIN_OFFSET(struct shmd_dev_ctx, amo_ways_addr, 104);
-SHMD_PIN_OFFSET(struct shmd_dev_ctx, bounce_lock, 128);
+SHMD_PIN_OFFSET(struct shmd_dev_ctx, self_addr, 112);
+SHMD_PIN_OFFSET(struct shmd_dev_ctx, near, 128);
+SHMD_PIN_OFFSET(struct shmd_dev_ctx, bounce_lock, 256);
 
 /* ---- teams ----------------------------------------------------------------------------------------------------------------- */
 
@@ -207,6 +236,17 @@ SHMD_PIN_OFFSET(struct shmd_dev_ctx, bounce_lock, 128);
 #define SHMD_DEV_COLL_SLOT_BYTES 64u
 #define SHMD_DEV_COLL_SLOT_DATA 56u
 
+/*
+ * Words of a team, for reductions of few elements: each word of 64 bits has 4 bytes of data and the number of its reduction, so it says by itself
+ * that it has come. Two buffers in turn, each with a part for each member. In the same heap as the scratch, and like it zeroed when the
+ * team is made.
+ */
+#define SHMD_DEV_WORDS_DATA 4096u /* bytes of data of a member, at most */
+#define SHMD_DEV_WORDS_PART_BYTES (2u * SHMD_DEV_WORDS_DATA)
+#define SHMD_DEV_WORDS_BUFFER_BYTES (SHMD_DEV_NEAR_PES * SHMD_DEV_WORDS_PART_BYTES)
+#define SHMD_DEV_WORDS_BYTES (2u * SHMD_DEV_WORDS_BUFFER_BYTES)
+#define SHMD_DEV_WORDS_TEAMS 16u /* teams with smaller ids have words */
+
 /* struct shmd_dev_team.flags */
 #define SHMD_TEAM_MAPPED 0x1u /* all members map each other's heaps; the same on all of them */
 
@@ -220,21 +260,33 @@ struct shmd_dev_team {
 	uint32_t my_pe; /* of the caller in this team */
 	uint32_t start, stride;
 	uint32_t flags; /* SHMD_TEAM_* */
-	uint8_t reserved0[12];
+	uint32_t reserved0;
+	uint64_t words_from_scratch; /* from the scratch of any member to its words; 0: the team has none */
 
 	/* mutable, by one caller at a time: collective calls of one team do not overlap on one PE */
 	uint64_t n_syncs; /* complete on this PE; the next one has the number behind it */
 	uint64_t n_begun; /* n_syncs, or one more after a sync that failed here */
 	uint64_t n_exchanges; /* of collectives, begun on this PE */
 	int32_t coll_status; /* SHMD_DEV_OK, or the status of the first collective that failed here: later ones return it */
-	uint8_t reserved1[36];
+	uint32_t reserved1;
+	uint64_t n_words; /* reductions by words, begun on this PE */
+	uint8_t reserved2[24];
+
+	/*
+	 * Constant: where the scratch of members my_pe, my_pe + 1, ... and from the last on to the first is mapped here, if they are few and
+	 * all are mapped; else zeros.
+	 */
+	uint64_t near_scratch[SHMD_DEV_NEAR_PES];
 };
-SHMD_PIN_SIZE(struct shmd_dev_team, 128);
+SHMD_PIN_SIZE(struct shmd_dev_team, 192);
 SHMD_PIN_OFFSET(struct shmd_dev_team, scratch_offset, 16);
 SHMD_PIN_OFFSET(struct shmd_dev_team, n_pes, 32);
 SHMD_PIN_OFFSET(struct shmd_dev_team, flags, 48);
 SHMD_PIN_OFFSET(struct shmd_dev_team, n_syncs, 64);
 SHMD_PIN_OFFSET(struct shmd_dev_team, n_exchanges, 80);
+SHMD_PIN_OFFSET(struct shmd_dev_team, words_from_scratch, 56);
 SHMD_PIN_OFFSET(struct shmd_dev_team, coll_status, 88);
+SHMD_PIN_OFFSET(struct shmd_dev_team, n_words, 96);
+SHMD_PIN_OFFSET(struct shmd_dev_team, near_scratch, 128);
 
 #endif

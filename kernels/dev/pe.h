@@ -72,6 +72,15 @@ struct shmd_dev_wait {
 /* The index that shmd_dev_wait_until_any() returns when there is no word to wait for. */
 #define SHMD_DEV_NO_INDEX UINT64_MAX
 
+/*
+ * The context that a kernel has among its parameters (shmd_ctx_gpu_copy()), as functions take it. The parameter is `const __grid_constant__`: it
+ * stays where it is, in memory that fences do not empty.
+ */
+SHMDI_FN struct shmd_dev_ctx *shmd_dev_ctx_of(const struct shmd_dev_ctx *parameter)
+{
+	return (struct shmd_dev_ctx *)(uintptr_t)parameter;
+}
+
 /* The mode of the plain functions of this context, with a scope. */
 SHMDI_FN struct shmd_dev_mode shmd_dev_ctx_mode(const struct shmd_dev_ctx *ctx, enum shmd_dev_scope scope);
 

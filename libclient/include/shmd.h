@@ -326,6 +326,17 @@ SHMD_EXPORT struct shmd_dev_world *shmd_world_dev(struct shmd_world *world);
 SHMD_EXPORT int shmd_world_gpu_dev(struct shmd_world *world, uint64_t *ret_addr);
 SHMD_EXPORT int shmd_ctx_gpu_dev(struct shmd_ctx *ctx, uint64_t *ret_addr);
 SHMD_EXPORT int shmd_team_gpu_dev(struct shmd_team *team, uint64_t *ret_addr);
+/*
+ * shmd_ctx_gpu_copy - the context as shmd_ctx_gpu_dev() has it in GPU memory, for the parameters of a kernel
+ *
+ * A kernel with a parameter `const __grid_constant__ struct shmd_dev_ctx ctx` calls device functions with shmd_dev_ctx_of(&ctx). It is quicker than with
+ * the address: parameters lie in memory that the waits of a kernel do not empty. Valid as long as the address is, and any number of copies.
+ *
+ * ret_ctx	out; the size of the caller's header is that of the library, whose world state has one version
+ * Blocks, errors	as shmd_ctx_gpu_dev()
+ * Since		1.0
+ */
+SHMD_EXPORT int shmd_ctx_gpu_copy(struct shmd_ctx *ctx, struct shmd_dev_ctx *ret_ctx);
 
 /* ---- teams ------------------------------------------------------------------------------------------------------------------------ */
 

@@ -67,6 +67,63 @@ static void fill_world(struct pe_lab *lab, uint32_t me)
 		.world_addr = (uintptr_t)&pe->world, .n_pes = lab->n_pes, .my_pe = me, .start = 0, .stride = 1};
 }
 
+static uint32_t member(const struct shmd_dev_team *team, uint32_t i)
+{
+	const uint32_t *members = (const uint32_t *)(uintptr_t)team->members_addr;
+
+	return members ? members[i] : team->start + i * team->stride;
+}
+
+static void fill_near_team(struct pe_lab *lab, struct shmd_dev_team *team)
+{
+	struct lab_pe *me = &lab->pes[member(team, team->my_pe)];
+
+	if (!lab->has_near || team->n_pes > SHMD_DEV_NEAR_PES)
+		return;
+	team->flags = SHMD_TEAM_MAPPED;
+	for (uint32_t i = 0; i < team->n_pes; i++)
+		team->near_scratch[i] = (uintptr_t)me->views[member(team, (team->my_pe + i) % team->n_pes)] + team->scratch_offset;
+	if (team->id < LAB_WORDS_TEAMS)
+		team->words_from_scratch = LAB_WORDS_OFFSET + (uint64_t)team->id * SHMD_DEV_WORDS_BYTES - team->scratch_offset;
+}
+
+void pe_lab_team_flags(struct shmd_dev_team *team, uint32_t flags)
+{
+	team->flags = flags;
+	if (flags & SHMD_TEAM_MAPPED)
+		return;
+	memset(team->near_scratch, 0, sizeof(team->near_scratch));
+	team->words_from_scratch = 0;
+}
+
+static void fill_near(struct pe_lab *lab, uint32_t me, const struct shmd_dev_team *team, struct shmd_dev_near *near)
+{
+	struct lab_pe *pe = &lab->pes[me];
+
+	if (!lab->has_near)
+		return;
+	*near = (struct shmd_dev_near){
+		.own_addr = (uintptr_t)pe->heap,
+		.used_bytes = LAB_CHUNK_BYTES, /* the second chunk came later */
+		.gone_addr = (uintptr_t)&pe->world.n_gone,
+		.flags = SHMD_NEAR_ATOMICS,
+	};
+	for (uint32_t i = 0; i < team->n_pes && i < SHMD_DEV_NEAR_PES; i++)
+		near->peer_addr[i] = (uintptr_t)pe->views[member(team, i)];
+}
+
+void pe_lab_team_ctx(struct pe_lab *lab, uint32_t pe, const struct shmd_dev_team *team, struct shmd_dev_ctx *ctx)
+{
+	ctx->team_addr = (uintptr_t)team;
+	fill_near(lab, pe, team, &ctx->near);
+}
+
+void pe_lab_path(struct pe_lab *lab, uint32_t pe, uint32_t to, uint32_t path)
+{
+	lab->pes[pe].entries[to].path[0] = path;
+	lab->pes[pe].ctx.near.peer_addr[to] = 0;
+}
+
 struct pe_lab *pe_lab_new(uint32_t n_pes)
 {
 	struct pe_lab *lab = aligned_alloc(64, (sizeof(*lab) + 63) / 64 * 64);
@@ -82,6 +139,11 @@ struct pe_lab *pe_lab_new(uint32_t n_pes)
 	map_heaps(lab);
 	for (uint32_t i = 0; i < n_pes; i++)
 		fill_world(lab, i);
+	lab->has_near = getenv("SHMD_LAB") != NULL;
+	for (uint32_t i = 0; i < n_pes; i++) {
+		fill_near(lab, i, &lab->pes[i].team, &lab->pes[i].ctx.near);
+		fill_near_team(lab, &lab->pes[i].team);
+	}
 	return lab;
 }
 
@@ -107,6 +169,7 @@ void pe_lab_team(struct pe_lab *lab, uint32_t id, const uint32_t *members, uint3
 		.n_pes = n,
 		.my_pe = me,
 	};
+	fill_near_team(lab, ret_team);
 }
 
 void pe_lab_end_pe(struct pe_lab *lab, uint32_t gone)

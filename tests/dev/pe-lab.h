@@ -13,12 +13,16 @@
  * A world made by hand, whose PEs are threads of the test. Each PE has a world state, a context and heaps of its own, and maps the
  * heaps of all others a second time, as a process would. Under TSan all PEs use one mapping of a heap, since TSan knows memory
  * by its address.
+ *
+ * With SHMD_LAB=near in the environment contexts and teams have addresses at hand, as those of kernels have: the same tests run both ways.
  */
 
 #define LAB_PES 8u
 #define LAB_TEAMS 64u
 #define LAB_GRANULE (1u << 16)
-#define LAB_SCRATCH_BYTES (LAB_TEAMS * SHMD_DEV_TEAM_SCRATCH_BYTES)
+#define LAB_WORDS_TEAMS 4u /* have words */
+#define LAB_WORDS_OFFSET (LAB_TEAMS * SHMD_DEV_TEAM_SCRATCH_BYTES)
+#define LAB_SCRATCH_BYTES (LAB_WORDS_OFFSET + LAB_WORDS_TEAMS * SHMD_DEV_WORDS_BYTES)
 /* Two chunks. The memory for tests lies behind the scratch, on both sides of the boundary. */
 #define LAB_CHUNK_BYTES (LAB_SCRATCH_BYTES + LAB_GRANULE)
 #define LAB_USED_BYTES (2 * LAB_CHUNK_BYTES)
@@ -38,6 +42,7 @@ struct lab_pe {
 struct pe_lab {
 	uint32_t n_pes;
 	bool has_views; /* the mappings of the others are its own */
+	bool has_near;
 	uint8_t chunk_index[LAB_RANGE_BYTES / LAB_GRANULE];
 	uint64_t chunk_ends[SHMD_DEV_HEAP_CHUNKS];
 	struct lab_pe pes[LAB_PES];
@@ -48,6 +53,13 @@ struct pe_lab *pe_lab_free(struct pe_lab *lab);
 
 /* A team of these PEs of the world, as the PE `me` of the team sees it. id: 1 to LAB_TEAMS - 1. */
 void pe_lab_team(struct pe_lab *lab, uint32_t id, const uint32_t *members, uint32_t n, uint32_t me, struct shmd_dev_team *ret_team);
+
+/* SHMD_TEAM_MAPPED, or 0 as if some members were behind queues: then nothing of the team is near. */
+void pe_lab_team_flags(struct shmd_dev_team *team, uint32_t flags);
+/* A context of a PE numbers PEs as this team, whose members are those of the world. */
+void pe_lab_team_ctx(struct pe_lab *lab, uint32_t pe, const struct shmd_dev_team *team, struct shmd_dev_ctx *ctx);
+/* The path from one PE to another one, which leaves mapped memory. */
+void pe_lab_path(struct pe_lab *lab, uint32_t pe, uint32_t to, uint32_t path);
 
 /* A PE has ended, as the runtime of every other PE writes it down. */
 void pe_lab_end_pe(struct pe_lab *lab, uint32_t pe);

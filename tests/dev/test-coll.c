@@ -72,7 +72,7 @@ static void run_program(const struct lab_thread *me)
 		if (place < 0)
 			continue;
 		pe_lab_team(me->lab, 1 + t, program->teams[t].members, mine[t].n, (uint32_t)place, &teams[t]);
-		teams[t].flags = program->flags;
+		pe_lab_team_flags(&teams[t], program->flags);
 		mine[t].team = &teams[t];
 	}
 	coll_program_run(&home);
@@ -120,7 +120,7 @@ TEST(wrong_arguments_are_refused_and_change_nothing)
 	struct shmd_dev_stride narrow = {.n = 2, .block_bytes = 8, .dest_stride_bytes = 7, .source_stride_bytes = 8};
 	struct shmd_dev_coll args;
 
-	team->flags = SHMD_TEAM_MAPPED;
+	pe_lab_team_flags(team, SHMD_TEAM_MAPPED);
 	ASSERT_EQ(shmd_dev_broadcast(ctx, team, memory, outside, 8, 0), SHMD_DEV_INVALID);
 	ASSERT_EQ(shmd_dev_broadcast(ctx, team, outside, memory, 8, 0), SHMD_DEV_INVALID);
 	ASSERT_EQ(shmd_dev_broadcast(ctx, team, memory, memory, 8, 2), SHMD_DEV_INVALID);
@@ -169,7 +169,7 @@ static void collect_nothing(const struct lab_thread *me)
 {
 	const uint32_t *flags = me->arg;
 
-	me->lab->pes[me->pe].team.flags = *flags;
+	pe_lab_team_flags(&me->lab->pes[me->pe].team, *flags);
 	ASSERT_EQ(shmd_dev_collect(me->ctx, &me->lab->pes[me->pe].team, NULL, NULL, 0), SHMD_DEV_OK);
 	ASSERT_EQ(shmd_dev_collect(me->ctx, &me->lab->pes[me->pe].team, NULL, NULL, 0), SHMD_DEV_OK);
 }
@@ -199,7 +199,7 @@ TEST(a_failure_is_the_end_of_collectives_on_a_team_and_of_nothing_else)
 		struct pe_lab *lab = pe_lab_new(3);
 
 		for (uint32_t pe = 0; pe < 3; pe++) {
-			lab->pes[pe].team.flags = is_mapped ? SHMD_TEAM_MAPPED : 0;
+			pe_lab_team_flags(&lab->pes[pe].team, is_mapped ? SHMD_TEAM_MAPPED : 0);
 			lab->pes[pe].ctx.timeout_nsec = 2 * MSEC;
 		}
 		broadcast_once(lab, 0, SHMD_DEV_TIMEOUT);
@@ -219,7 +219,7 @@ TEST(syncs_work_after_a_collective_that_failed)
 	struct pe_lab *lab = pe_lab_new(3);
 
 	for (uint32_t pe = 0; pe < 3; pe++)
-		lab->pes[pe].team.flags = SHMD_TEAM_MAPPED;
+		pe_lab_team_flags(&lab->pes[pe].team, SHMD_TEAM_MAPPED);
 	lab->pes[1].ctx.timeout_nsec = MSEC;
 	broadcast_once(lab, 1, SHMD_DEV_TIMEOUT);
 	lab->pes[1].ctx.timeout_nsec = PATIENCE;
@@ -229,7 +229,7 @@ TEST(syncs_work_after_a_collective_that_failed)
 
 static int broadcast_large(struct pe_lab *lab, uint32_t pe)
 {
-	lab->pes[pe].team.flags = SHMD_TEAM_MAPPED;
+	pe_lab_team_flags(&lab->pes[pe].team, SHMD_TEAM_MAPPED);
 	lab->pes[pe].ctx.timeout_nsec = 2 * MSEC;
 	return shmd_dev_broadcast(&lab->pes[pe].ctx, &lab->pes[pe].team, pe_lab_memory(lab, pe), pe_lab_memory(lab, pe) + 4096, 1000, 2);
 }
@@ -301,7 +301,7 @@ TEST(nobody_takes_what_a_pe_that_failed_has_changed_since)
 		struct halves halves = {.is_reduction = i / 2};
 
 		for (uint32_t pe = 0; pe < lab->n_pes; pe++)
-			lab->pes[pe].team.flags = i & 1 ? SHMD_TEAM_MAPPED : 0;
+			pe_lab_team_flags(&lab->pes[pe].team, i & 1 ? SHMD_TEAM_MAPPED : 0);
 		pe_lab_run(lab, 1, call_in_halves, &halves);
 		for (uint32_t pe = 0; pe < lab->n_pes; pe++)
 			ASSERT_EQ(halves.status[pe], SHMD_DEV_TIMEOUT);
@@ -342,7 +342,7 @@ TEST(pieces_of_each_block_in_turn_make_whole_blocks_in_both_directions)
 		struct pe_lab *lab = pe_lab_new(n);
 
 		for (uint32_t pe = 0; pe < n; pe++)
-			lab->pes[pe].team.flags = SHMD_TEAM_MAPPED;
+			pe_lab_team_flags(&lab->pes[pe].team, SHMD_TEAM_MAPPED);
 		pe_lab_run(lab, 1, alltoall_by_pieces, NULL);
 		pe_lab_free(lab);
 	}
@@ -367,7 +367,9 @@ TEST(syncs_of_a_pe_that_failed_are_not_taken_for_the_rest_of_its_collective)
 {
 	struct pe_lab *lab = pe_lab_new(5);
 
-	/* Without SHMD_TEAM_MAPPED: in rounds. */
+	/* In rounds. */
+	for (uint32_t pe = 0; pe < 5; pe++)
+		pe_lab_team_flags(&lab->pes[pe].team, 0);
 	lab->pes[1].ctx.timeout_nsec = MSEC;
 	ASSERT_EQ(shmd_dev_broadcast(&lab->pes[1].ctx, &lab->pes[1].team, pe_lab_memory(lab, 1), pe_lab_memory(lab, 1) + 64, 8, 1),
 		  SHMD_DEV_TIMEOUT);
@@ -381,7 +383,7 @@ TEST(a_pe_that_ends_ends_collectives)
 	struct shmd_dev_coll args = shmd_dev_coll_math(pe_lab_memory(lab, 0), pe_lab_memory(lab, 0), 100, SHMD_DEV_TYPE_INT32,
 						       SHMD_DEV_REDUCE_SUM);
 
-	lab->pes[0].team.flags = SHMD_TEAM_MAPPED;
+	pe_lab_team_flags(&lab->pes[0].team, SHMD_TEAM_MAPPED);
 	lab->pes[0].ctx.timeout_nsec = SHMD_DEV_NO_TIMEOUT;
 	pe_lab_end_pe(lab, 1);
 	ASSERT_EQ(shmd_dev_reduce(&lab->pes[0].ctx, &lab->pes[0].team, &args), SHMD_DEV_PE_GONE);
@@ -413,7 +415,7 @@ static void call_without_one(const struct lab_thread *me)
 	me->ctx->bounce_bytes = 65536; /* there is none, and no call comes as far */
 	for (uint32_t which = 0; which < 8 && me->pe != 1; which++) {
 		pe_lab_team(me->lab, 1 + which, members, 6, me->pe, team);
-		team->flags = flags;
+		pe_lab_team_flags(team, flags);
 		ASSERT_EQ(call_any(me->ctx, team, pe_lab_memory(me->lab, me->pe), which), SHMD_DEV_PE_GONE);
 	}
 	free(team);
@@ -439,7 +441,7 @@ static void call_twice(const struct lab_thread *me)
 	struct shmd_dev_team *team = &me->lab->pes[me->pe].team;
 	uint8_t *memory = pe_lab_memory(me->lab, me->pe), outside[8] = {0};
 
-	team->flags = SHMD_TEAM_MAPPED;
+	pe_lab_team_flags(team, SHMD_TEAM_MAPPED);
 	memory[64] = (uint8_t)(me->pe + 1);
 	if (!me->pe)
 		ASSERT_EQ(shmd_dev_fcollect(me->ctx, team, memory, outside, 1), SHMD_DEV_INVALID);
@@ -463,6 +465,7 @@ TEST(reductions_by_queues_want_memory_before_they_do_anything)
 	uint8_t *memory = pe_lab_memory(lab, 0);
 	struct shmd_dev_coll args = shmd_dev_coll_math(memory, memory, 100, SHMD_DEV_TYPE_INT32, SHMD_DEV_REDUCE_SUM);
 
+	pe_lab_team_flags(team, 0);
 	lab->pes[0].ctx.timeout_nsec = SHMD_DEV_NO_TIMEOUT;
 	lab->pes[0].ctx.bounce_bytes = 127;
 	ASSERT_EQ(shmd_dev_reduce(&lab->pes[0].ctx, team, &args), SHMD_DEV_INVALID);
@@ -498,7 +501,7 @@ TEST(a_root_broadcasts_ahead_of_those_who_read)
 
 	for (uint32_t pe = 0; pe < 2; pe++) {
 		pe_lab_team(lab, 1, members, 2, pe, &teams[pe]);
-		teams[pe].flags = SHMD_TEAM_MAPPED;
+		pe_lab_team_flags(&teams[pe], SHMD_TEAM_MAPPED);
 		lab->pes[pe].ctx.timeout_nsec = 20000000;
 	}
 	for (uint64_t round = 0; round < 3; round++) {

@@ -345,9 +345,9 @@ TEST(a_pe_without_a_path_and_one_that_has_ended_are_told_apart)
 	struct pe_lab *lab = pe_lab_new(3);
 	uint8_t *memory = pe_lab_memory(lab, 0);
 
-	lab->pes[0].entries[1].path[0] = SHMD_PATH_NONE;
+	pe_lab_path(lab, 0, 1, SHMD_PATH_NONE);
 	expect_all(lab, memory, 1, SHMD_DEV_NO_PATH);
-	lab->pes[0].entries[1].path[0] = SHMD_PATH_QUEUE;
+	pe_lab_path(lab, 0, 1, SHMD_PATH_QUEUE);
 	/* There is no queue. */
 	expect_all(lab, memory, 1, SHMD_DEV_NO_PATH);
 	pe_lab_end_pe(lab, 2);
@@ -369,7 +369,7 @@ TEST(a_context_numbers_pes_as_its_team_does)
 	uint64_t *word = (uint64_t *)pe_lab_memory(lab, 0);
 
 	pe_lab_team(lab, 1, members, 2, 0, &team);
-	ctx.team_addr = (uintptr_t)&team;
+	pe_lab_team_ctx(lab, 0, &team, &ctx);
 	ASSERT_EQ(shmd_dev_p(&ctx, word, 33, 8, 0), SHMD_DEV_OK);
 	ASSERT_EQ(shmd_dev_p(&ctx, word, 11, 8, 1), SHMD_DEV_OK);
 	ASSERT_EQ(shmd_dev_p(&ctx, word, 99, 8, 2), SHMD_DEV_INVALID);

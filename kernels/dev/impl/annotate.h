@@ -66,6 +66,9 @@
 #define SHMDI_FIXED(field) (field)
 #endif
 
+/* A constant field of a context: it may lie among a kernel's parameters, which have a cache of their own and no such loads. */
+#define SHMDI_CTX(field) (field)
+
 #if SHMDI_CUDA
 #define SHMDI_ALIGNED16 __align__(16)
 #else
@@ -85,6 +88,13 @@ SHMDI_FN void shmdi_fixed16(const void *src, uint64_t *ret_lo, uint64_t *ret_hi)
 	__builtin_memcpy(ret_hi, (const uint8_t *)src + 8, 8);
 #endif
 }
+
+/* In front of a loop that waits: a copy for each look would fill the GPU's cache of instructions. */
+#if SHMDI_CUDA
+#define SHMDI_ROLLED _Pragma("unroll 1")
+#else
+#define SHMDI_ROLLED
+#endif
 
 #define SHMDI_LIKELY(x) __builtin_expect(!!(x), 1)
 #define SHMDI_UNLIKELY(x) __builtin_expect(!!(x), 0)

@@ -74,6 +74,31 @@ SHMDI_FN int shmdi_coll_read_blocks(struct shmdi_coll *c, uint64_t from, uint64_
 	return rc ? rc : shmdi_coll_meet_again(c);
 }
 
+/* A place in member i's copy of the heap that has the team's scratch, where that is near. */
+SHMDI_FN uint8_t *shmdi_coll_near_at(const struct shmdi_coll *c, uint32_t i, uint64_t offset)
+{
+	return (uint8_t *)(uintptr_t)(shmdi_team_near(c->team, i) - SHMDI_FIXED(c->team->scratch_offset) + offset);
+}
+
+SHMDI_FN int shmdi_coll_writes(const struct shmdi_coll *c)
+{
+	return c->is_near && c->dest.heap == SHMDI_FIXED(c->team->scratch_heap);
+}
+
+/* All have called, and each writes its blocks to all: stores of a GPU wait for nothing, as its loads do. Then all have written. */
+SHMDI_FN int shmdi_coll_write_blocks(struct shmdi_coll *c, uint64_t stride, uint64_t bytes)
+{
+	uint32_t i, to;
+	int rc = shmdi_coll_meet_near(c);
+
+	for (i = 0; i < c->n && !rc; i++) {
+		to = shmdi_coll_other(c, i);
+		shmdi_copy_share(shmdi_coll_near_at(c, to, c->dest.offset + c->me * bytes), c->source.own + to * stride, bytes, c->mode.scope);
+	}
+	c->number++;
+	return rc ? rc : shmdi_coll_meet_near(c);
+}
+
 /* Block i of dest from the slot of member i. One caller; `stride` as shmdi_coll_tell_all(). */
 SHMDI_APART int shmdi_coll_slots_one(const struct shmdi_coll *c, uint64_t stride, uint64_t bytes)
 {
@@ -96,6 +121,10 @@ SHMDI_FN int shmdi_coll_blocks_to_all(struct shmdi_coll *c, uint64_t stride, uin
 	int rc = SHMD_DEV_OK;
 
 	if (shmd_dev_coll_plan(c->team, bytes) != SHMD_DEV_COLL_SLOTS) {
+		if (shmdi_coll_writes(c)) {
+			c->number++;
+			return shmdi_coll_write_blocks(c, stride, bytes);
+		}
 		rc = shmdi_coll_meet(c);
 		return rc ? rc : shmdi_coll_read_blocks(c, c->me * stride, bytes, shmdi_coll_piece(c));
 	}

@@ -64,13 +64,13 @@ SHMDI_FN void shmdi_math_neutral(const struct shmdi_math *m, uint8_t *to, uint64
 
 SHMDI_FN uint8_t *shmdi_landing_at(const struct shmdi_coll *c, const struct shmdi_math *m, uint32_t i)
 {
-	return (uint8_t *)(uintptr_t)SHMDI_FIXED(c->ctx->bounce_addr) + (i % m->window) * m->piece;
+	return (uint8_t *)(uintptr_t)SHMDI_CTX(c->ctx->bounce_addr) + (i % m->window) * m->piece;
 }
 
 /* A piece between that memory and a member; complete after shmdi_coll_settle_one(). */
 SHMDI_SLOW int shmdi_landing_move(const struct shmdi_coll *c, struct shmdi_pe_at at, const uint8_t *landing, uint64_t bytes, int is_get)
 {
-	uint64_t into = (uint64_t)(landing - (const uint8_t *)(uintptr_t)SHMDI_FIXED(c->ctx->bounce_addr)), part, end;
+	uint64_t into = (uint64_t)(landing - (const uint8_t *)(uintptr_t)SHMDI_CTX(c->ctx->bounce_addr)), part, end;
 	struct shmd_dev_addr near, remote;
 	struct shmd_dev_mode mode;
 	struct shmdi_pe_way way;
@@ -81,7 +81,7 @@ SHMDI_SLOW int shmdi_landing_move(const struct shmdi_coll *c, struct shmdi_pe_at
 	mode = shmdi_way_mode(&way, &c->mode);
 	while (bytes && !rc) {
 		remote = shmdi_remote_of(shmdi_world_of(c->ctx), &at, way.peer_rail, &part);
-		near = shmd_dev_addr_of(SHMDI_FIXED(c->ctx->bounce_iova) + into, SHMDI_FIXED(c->ctx->bounce_lkey_be[way.rail]));
+		near = shmd_dev_addr_of(SHMDI_CTX(c->ctx->bounce_iova) + into, SHMDI_CTX(c->ctx->bounce_lkey_be[way.rail]));
 		if (part > bytes)
 			part = bytes;
 		rc = shmdi_transfer_one(way.qp, shmdi_transfer_of(remote, near, part, is_get), &mode, &end);
@@ -316,13 +316,13 @@ SHMDI_FN int shmdi_math_has_room(const struct shmdi_coll *c)
 {
 	uint64_t piece = SHMDI_COLL_TILE < SHMDI_COLL_LINE ? SHMDI_COLL_TILE : SHMDI_COLL_LINE;
 
-	return !c->by_queue || SHMDI_FIXED(c->ctx->bounce_bytes) >= 2 * piece;
+	return !c->by_queue || SHMDI_CTX(c->ctx->bounce_bytes) >= 2 * piece;
 }
 
 /* Pieces and windows. */
 SHMDI_FN void shmdi_math_cut(const struct shmdi_coll *c, struct shmdi_math *m)
 {
-	uint64_t room = SHMDI_FIXED(c->ctx->bounce_bytes);
+	uint64_t room = SHMDI_CTX(c->ctx->bounce_bytes);
 
 	m->piece = m->end - m->begin;
 	m->window = c->n;

@@ -46,6 +46,7 @@ struct shmdi_coll {
 	uint32_t depth; /* slots of each sender, a power of two */
 	int by_queue; /* some members may be */
 	int is_flat;
+	int is_near; /* the team has the scratch of all members at hand */
 };
 
 SHMDI_FN int shmdi_coll_is_flat(uint32_t flags, uint32_t n)
@@ -99,6 +100,7 @@ SHMDI_FN int shmdi_coll_begin(struct shmdi_coll *c, struct shmd_dev_ctx *ctx, st
 	c->depth = shmd_dev_coll_depth(team);
 	c->by_queue = !(SHMDI_FIXED(team->flags) & SHMD_TEAM_MAPPED);
 	c->is_flat = shmdi_coll_is_flat(SHMDI_FIXED(team->flags), c->n);
+	c->is_near = SHMDI_FIXED(team->near_scratch[0]) != 0;
 	c->number = team->n_exchanges;
 	return team->coll_status;
 }
@@ -193,10 +195,21 @@ SHMDI_FN int shmdi_coll_all_live(const struct shmdi_coll *c)
 /* ---- slots: one caller ------------------------------------------------------------------------------------------------------ */
 
 /* In the scratch of the team: the slot of a sender for the exchange `number`. */
+SHMDI_FN uint64_t shmdi_coll_slot_in(const struct shmdi_coll *c, uint32_t sender, uint64_t number)
+{
+	return SHMD_DEV_COLL_OFFSET + (sender * c->depth + (number & (c->depth - 1))) * SHMD_DEV_COLL_SLOT_BYTES;
+}
+
+/* The same in the heap. */
 SHMDI_FN uint64_t shmdi_coll_slot(const struct shmdi_coll *c, uint32_t sender, uint64_t number)
 {
-	return SHMDI_FIXED(c->team->scratch_offset) + SHMD_DEV_COLL_OFFSET +
-	       (sender * c->depth + (number & (c->depth - 1))) * SHMD_DEV_COLL_SLOT_BYTES;
+	return SHMDI_FIXED(c->team->scratch_offset) + shmdi_coll_slot_in(c, sender, number);
+}
+
+/* The same at member i, whose scratch is near. */
+SHMDI_FN uint64_t shmdi_coll_near_slot(const struct shmdi_coll *c, uint32_t i, uint32_t sender)
+{
+	return shmdi_team_near(c->team, i) + shmdi_coll_slot_in(c, sender, c->number);
 }
 
 /* In this PE's own scratch: the number; data follows. */
@@ -325,15 +338,40 @@ SHMDI_APART int shmdi_coll_meet_one(const struct shmdi_coll *c)
 	return rc ? rc : shmdi_coll_await_all(c);
 }
 
+/* Where all are near each thread of the scope has some of the members. */
+SHMDI_FN int shmdi_coll_meet_near(const struct shmdi_coll *c)
+{
+	uint32_t rank = shmdi_scope_rank(c->mode.scope), size = shmdi_scope_size(c->mode.scope), i;
+	int rc = SHMD_DEV_OK;
+
+	(void)shmdi_scope_enter(c->mode.scope);
+	for (i = rank; i < c->n; i += size) {
+		if (i != c->me)
+			shmdi_pes_publish64((uint64_t *)(uintptr_t)shmdi_coll_near_slot(c, i, c->me), c->number);
+	}
+	for (i = rank; i < c->n && !rc; i += size) {
+		if (i != c->me)
+			rc = shmdi_team_await(c->ctx, c->team, shmdi_coll_near_slot(c, c->me, i), c->number, c->mode.timeout_nsec);
+	}
+	return shmdi_scope_agree(c->mode.scope, rc);
+}
+
+/* The call is copied: a pointer to it that leaves this function would keep it in memory for all others. */
+SHMDI_FN int shmdi_coll_meet_far(const struct shmdi_coll *c)
+{
+	struct shmdi_coll copy = *c;
+	int rc = SHMD_DEV_OK;
+
+	if (shmdi_scope_enter(c->mode.scope))
+		rc = shmdi_coll_meet_one(&copy);
+	return shmdi_scope_leave(c->mode.scope, rc);
+}
+
 /* All members have come here. All threads of the scope. */
 SHMDI_FN int shmdi_coll_meet(struct shmdi_coll *c)
 {
-	int rc = SHMD_DEV_OK;
-
 	c->number++;
-	if (shmdi_scope_enter(c->mode.scope))
-		rc = shmdi_coll_meet_one(c);
-	return shmdi_scope_leave(c->mode.scope, rc);
+	return SHMDI_LIKELY(c->is_near) ? shmdi_coll_meet_near(c) : shmdi_coll_meet_far(c);
 }
 
 #endif

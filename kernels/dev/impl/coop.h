@@ -28,6 +28,27 @@ SHMDI_FN uint32_t shmdi_thread_rank(void)
 }
 #endif
 
+/* The caller's number among the threads of the scope, and how many they are. */
+SHMDI_FN uint32_t shmdi_scope_rank(int scope)
+{
+#if SHMDI_CUDA
+	return scope == SHMD_DEV_WARP ? shmdi_lane_id() : scope == SHMD_DEV_BLOCK ? shmdi_thread_rank() : 0;
+#else
+	(void)scope;
+	return 0;
+#endif
+}
+
+SHMDI_FN uint32_t shmdi_scope_size(int scope)
+{
+#if SHMDI_CUDA
+	return scope == SHMD_DEV_WARP ? 32 : scope == SHMD_DEV_BLOCK ? blockDim.x * blockDim.y * blockDim.z : 1;
+#else
+	(void)scope;
+	return 1;
+#endif
+}
+
 /* Wait for all threads of the scope; return 1 to the one that acts. */
 SHMDI_FN int shmdi_scope_enter(int scope)
 {
@@ -45,6 +66,17 @@ SHMDI_FN int shmdi_scope_enter(int scope)
 	return 1;
 }
 
+/* The one that acts, where all have met. */
+SHMDI_FN int shmdi_scope_is_leader(int scope)
+{
+#if SHMDI_CUDA
+	return shmdi_scope_rank(scope) == 0;
+#else
+	(void)scope;
+	return 1;
+#endif
+}
+
 /* Whether all threads of the scope say yes: one answer for all of them, and a barrier as shmdi_scope_enter(). */
 SHMDI_FN int shmdi_scope_all(int scope, int says_yes)
 {
@@ -55,6 +87,21 @@ SHMDI_FN int shmdi_scope_all(int scope, int says_yes)
 	}
 	if (scope == SHMD_DEV_BLOCK)
 		return __syncthreads_and(says_yes);
+#endif
+	(void)scope;
+	return says_yes;
+}
+
+/* Whether any thread of the scope says yes: one answer for all of them, and a barrier. */
+SHMDI_FN int shmdi_scope_any(int scope, int says_yes)
+{
+#if SHMDI_CUDA
+	if (scope == SHMD_DEV_WARP) {
+		__syncwarp();
+		return __any_sync(0xffffffffu, says_yes);
+	}
+	if (scope == SHMD_DEV_BLOCK)
+		return __syncthreads_or(says_yes);
 #endif
 	(void)scope;
 	return says_yes;
@@ -92,6 +139,32 @@ SHMDI_FN int shmdi_scope_leave(int scope, int status)
 		return SHMD_DEV_OK;
 #endif
 	return (int)(int64_t)shmdi_scope_share(scope, (uint64_t)(int64_t)status);
+}
+
+/* The status of one of those that failed, for all threads of the scope. */
+SHMDI_SLOW int shmdi_scope_failure(int scope, int status)
+{
+#if SHMDI_CUDA
+	if (scope == SHMD_DEV_WARP)
+		return __shfl_sync(0xffffffffu, status, __ffs((int)__ballot_sync(0xffffffffu, status != SHMD_DEV_OK)) - 1);
+	if (scope == SHMD_DEV_BLOCK) {
+		__shared__ int cell;
+
+		if (status)
+			cell = status;
+		__syncthreads();
+		status = cell;
+		__syncthreads();
+	}
+#endif
+	(void)scope;
+	return status;
+}
+
+/* Each thread has a status: all return success, or one of the failures. */
+SHMDI_FN int shmdi_scope_agree(int scope, int status)
+{
+	return SHMDI_LIKELY(!shmdi_scope_any(scope, status != SHMD_DEV_OK)) ? (int)SHMD_DEV_OK : shmdi_scope_failure(scope, status);
 }
 
 /* ---- scope thread: lanes that call together -------------------------------------------------------------- */

@@ -24,10 +24,10 @@ SHMDI_FN struct shmd_dev_mode shmd_dev_ctx_mode(const struct shmd_dev_ctx *ctx, 
 {
 	struct shmd_dev_mode mode;
 
-	mode.timeout_nsec = SHMDI_FIXED(ctx->timeout_nsec);
+	mode.timeout_nsec = SHMDI_CTX(ctx->timeout_nsec);
 	mode.peer = 0;
 	mode.scope = (uint8_t)scope;
-	mode.sharing = (uint8_t)SHMDI_FIXED(ctx->sharing);
+	mode.sharing = (uint8_t)SHMDI_CTX(ctx->sharing);
 	mode.flags = 0;
 	return mode;
 }
@@ -37,9 +37,17 @@ SHMDI_FN struct shmd_dev_mode shmdi_ctx_mode(const struct shmd_dev_ctx *ctx)
 	return shmd_dev_ctx_mode(ctx, SHMD_DEV_THREAD);
 }
 
+/* What changes of a context is here. */
+SHMDI_FN struct shmd_dev_ctx *shmdi_ctx_self(struct shmd_dev_ctx *ctx)
+{
+	uint64_t self = SHMDI_CTX(ctx->self_addr);
+
+	return self ? (struct shmd_dev_ctx *)(uintptr_t)self : ctx;
+}
+
 SHMDI_FN const struct shmd_dev_world *shmdi_world_of(const struct shmd_dev_ctx *ctx)
 {
-	return (const struct shmd_dev_world *)(uintptr_t)SHMDI_FIXED(ctx->world_addr);
+	return (const struct shmd_dev_world *)(uintptr_t)SHMDI_CTX(ctx->world_addr);
 }
 
 SHMDI_FN const struct shmd_dev_pe *shmdi_pe_entry(const struct shmd_dev_world *world, uint32_t pe)
@@ -69,7 +77,7 @@ SHMDI_FN uint32_t shmdi_team_member(const struct shmd_dev_team *team, uint32_t i
 SHMDI_FN int shmdi_pe_number(const struct shmd_dev_ctx *ctx, const struct shmd_dev_world *world, uint32_t pe,
 			     uint32_t *ret_pe)
 {
-	const struct shmd_dev_team *team = (const struct shmd_dev_team *)(uintptr_t)SHMDI_FIXED(ctx->team_addr);
+	const struct shmd_dev_team *team = (const struct shmd_dev_team *)(uintptr_t)SHMDI_CTX(ctx->team_addr);
 
 	*ret_pe = pe;
 	if (SHMDI_LIKELY(!team))
@@ -85,9 +93,12 @@ SHMDI_FN int shmdi_heap_has(const struct shmd_dev_heap *heap, uint64_t offset, u
 {
 	uint64_t used;
 
+	/* The range never changes, so an address of the other heap costs no look at what is in use. */
+	if (offset > SHMDI_FIXED(heap->range_bytes))
+		return 0;
 #if SHMDI_CUDA
 	/* The number only grows: one from a cache may be old, and what it covers is in use all the same. */
-	used = *(const uint64_t *)&heap->used_bytes;
+	used = SHMDI_FIXED(heap->used_bytes);
 	if (SHMDI_LIKELY(offset <= used && bytes <= used - offset))
 		return 1;
 #endif
@@ -136,6 +147,69 @@ SHMDI_FN int shmdi_pe_reach(const struct shmd_dev_world *world, struct shmdi_pe_
 		return shmdi_path_status(path);
 	return SHMD_DEV_OK;
 }
+
+/* ---- at hand ------------------------------------------------------------------------------------------------------------------ */
+
+/* Bytes of the near heap that came into use after the context was made. */
+SHMDI_SLOW int shmdi_near_has(const struct shmd_dev_ctx *ctx, uint64_t offset, uint64_t bytes)
+{
+	return shmdi_heap_has(&shmdi_world_of(ctx)->heap[SHMDI_CTX(ctx->near.heap)], offset, bytes);
+}
+
+/* The copy of ptr at a PE of the context; 0: look in the world. All threads of a scope get the same answer, without a barrier. */
+SHMDI_FN uint64_t shmdi_near_find(const struct shmd_dev_ctx *ctx, const void *ptr, uint64_t bytes, uint32_t pe)
+{
+	uint64_t offset = (uint64_t)(uintptr_t)ptr - SHMDI_CTX(ctx->near.own_addr), used = SHMDI_CTX(ctx->near.used_bytes), base;
+
+	if (SHMDI_UNLIKELY(pe >= SHMD_DEV_NEAR_PES))
+		return 0;
+	base = SHMDI_CTX(ctx->near.peer_addr[pe]);
+	if (SHMDI_UNLIKELY(!base))
+		return 0;
+	if (SHMDI_UNLIKELY(offset > used || bytes > used - offset) && !shmdi_near_has(ctx, offset, bytes))
+		return 0;
+	return base + offset;
+}
+
+/* The same for atomics and signals. */
+SHMDI_FN uint64_t shmdi_near_word(const struct shmd_dev_ctx *ctx, const void *word, uint32_t bytes, uint32_t pe)
+{
+	return SHMDI_LIKELY(SHMDI_CTX(ctx->near.flags) & SHMD_NEAR_ATOMICS) ? shmdi_near_find(ctx, word, bytes, pe) : 0;
+}
+
+/*
+ * PEs that have ended, where something is near. The memory of a PE that has ended stays mapped, so callers look before an operation, carry it
+ * out, and ask for its status by the number; on a GPU the look costs no time then. It may be from a cache, which a wait or a quiet empties.
+ */
+SHMDI_FN uint32_t shmdi_near_gone(const struct shmd_dev_ctx *ctx)
+{
+	const uint32_t *n_gone = (const uint32_t *)(uintptr_t)SHMDI_CTX(ctx->near.gone_addr);
+
+#if SHMDI_CUDA
+	return *n_gone;
+#else
+	return __atomic_load_n(n_gone, __ATOMIC_ACQUIRE);
+#endif
+}
+
+/* Some PE has ended: whether it is this one. All threads of the scope. */
+SHMDI_SLOW int shmdi_near_look(const struct shmd_dev_ctx *ctx, uint32_t pe, int scope)
+{
+	const struct shmd_dev_world *world = shmdi_world_of(ctx);
+	int rc = SHMD_DEV_OK;
+
+	if (shmdi_scope_enter(scope) && shmdi_pe_number(ctx, world, pe, &pe))
+		rc = shmdi_path_status(shmdi_path_load(shmdi_pe_entry(world, pe), SHMDI_CTX(ctx->near.heap)));
+	return shmdi_scope_leave(scope, rc);
+}
+
+/* The status of an operation in place. All threads of the scope, behind a barrier. */
+SHMDI_FN int shmdi_near_status(const struct shmd_dev_ctx *ctx, uint32_t pe, int scope, uint32_t gone)
+{
+	return SHMDI_LIKELY(!shmdi_scope_any(scope, gone != 0)) ? (int)SHMD_DEV_OK : shmdi_near_look(ctx, pe, scope);
+}
+
+/* ---- in the world -------------------------------------------------------------------------------------------------------------- */
 
 /* One thread's look. */
 SHMDI_FN int shmdi_pe_find_one(const struct shmd_dev_ctx *ctx, const void *ptr, uint64_t bytes, uint32_t pe,

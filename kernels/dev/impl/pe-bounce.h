@@ -46,19 +46,20 @@ SHMDI_SLOW int shmdi_bounce_settle(struct shmd_dev_ctx *ctx, uint64_t timeout_ns
 SHMDI_FN void shmdi_bounce_drop(struct shmd_dev_ctx *ctx, int rc)
 {
 	shmdi_pes_fence();
-	shmdi_pes_store(&ctx->bounce_lock, rc ? SHMDI_BOUNCE_DOUBT : SHMDI_BOUNCE_FREE, 4);
+	shmdi_pes_store(&shmdi_ctx_self(ctx)->bounce_lock, rc ? SHMDI_BOUNCE_DOUBT : SHMDI_BOUNCE_FREE, 4);
 }
 
 SHMDI_FN int shmdi_bounce_take(struct shmd_dev_ctx *ctx, uint64_t timeout_nsec)
 {
+	uint32_t *lock = &shmdi_ctx_self(ctx)->bounce_lock;
 	struct shmdi_pe_wait wait;
 	uint64_t was;
 	int rc;
 
 	shmdi_pe_wait_init(&wait, ctx, timeout_nsec);
 	for (;;) {
-		was = shmdi_pes_load(&ctx->bounce_lock, 4);
-		if (was != SHMDI_BOUNCE_HELD && shmdi_pes_compare_swap(&ctx->bounce_lock, 4, was, SHMDI_BOUNCE_HELD) == was)
+		was = shmdi_pes_load(lock, 4);
+		if (was != SHMDI_BOUNCE_HELD && shmdi_pes_compare_swap(lock, 4, was, SHMDI_BOUNCE_HELD) == was)
 			break;
 		/* Another thread of this PE has it, so the end of any PE is no reason to give up. */
 		rc = shmdi_wait_round(&wait.wait);
@@ -75,8 +76,8 @@ SHMDI_FN int shmdi_bounce_take(struct shmd_dev_ctx *ctx, uint64_t timeout_nsec)
 SHMDI_FN int shmdi_bounce_move(const struct shmdi_move *move, struct shmd_dev_addr remote, uint8_t *local, uint64_t bytes)
 {
 	struct shmd_dev_ctx *ctx = move->ctx;
-	struct shmd_dev_addr near = shmd_dev_addr_of(SHMDI_FIXED(ctx->bounce_iova), SHMDI_FIXED(ctx->bounce_lkey_be[move->way.rail]));
-	void *bounce = (void *)(uintptr_t)SHMDI_FIXED(ctx->bounce_addr);
+	struct shmd_dev_addr near = shmd_dev_addr_of(SHMDI_CTX(ctx->bounce_iova), SHMDI_CTX(ctx->bounce_lkey_be[move->way.rail]));
+	void *bounce = (void *)(uintptr_t)SHMDI_CTX(ctx->bounce_addr);
 	int rc;
 
 	if (!move->is_get) {
@@ -92,7 +93,7 @@ SHMDI_FN int shmdi_bounce_move(const struct shmdi_move *move, struct shmd_dev_ad
 /* At most *bytes, which becomes how many it was. Complete when it returns. */
 SHMDI_SLOW int shmdi_bounce_one(const struct shmdi_move *move, struct shmd_dev_addr remote, uint8_t *local, uint64_t *bytes)
 {
-	uint64_t room = SHMDI_FIXED(move->ctx->bounce_bytes);
+	uint64_t room = SHMDI_CTX(move->ctx->bounce_bytes);
 	int rc;
 
 	if (!room)

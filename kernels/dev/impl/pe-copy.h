@@ -31,16 +31,6 @@ SHMDI_FN void shmdi_copy_word(void *dest, const void *source, uint64_t bytes)
 }
 
 #if SHMDI_CUDA
-SHMDI_FN uint32_t shmdi_scope_rank(int scope)
-{
-	return scope == SHMD_DEV_WARP ? shmdi_lane_id() : scope == SHMD_DEV_BLOCK ? shmdi_thread_rank() : 0;
-}
-
-SHMDI_FN uint32_t shmdi_scope_size(int scope)
-{
-	return scope == SHMD_DEV_WARP ? 32 : scope == SHMD_DEV_BLOCK ? blockDim.x * blockDim.y * blockDim.z : 1;
-}
-
 /* The loads of so many units are under way before the first store. */
 #define SHMDI_COPY_AHEAD 4
 
@@ -128,15 +118,30 @@ SHMDI_FN void shmdi_bytes_copy(void *dest, const void *source, uint64_t bytes)
 #endif
 }
 
-/* All threads of the scope call; the copy is complete when they return. */
-SHMDI_FN void shmdi_copy(void *dest, const void *source, uint64_t bytes, int scope)
+#if SHMDI_CUDA
+/* One unit of 16 bytes for each thread, or less. */
+SHMDI_FN int shmdi_copy_is_short(const void *dest, const void *source, uint64_t bytes, uint32_t size)
+{
+	uint64_t all = (uint64_t)(uintptr_t)dest | (uint64_t)(uintptr_t)source | bytes;
+
+	return all % 16 == 0 && bytes <= (uint64_t)size * 16;
+}
+#endif
+
+/* The share of this thread; all threads of the scope call. */
+SHMDI_FN void shmdi_copy_share(void *dest, const void *source, uint64_t bytes, int scope)
 {
 #if SHMDI_CUDA
-	if (!shmdi_copy_is_word(dest, source, bytes))
+	uint32_t rank = shmdi_scope_rank(scope);
+
+	if (shmdi_copy_is_short(dest, source, bytes, shmdi_scope_size(scope))) {
+		if (rank < bytes / 16)
+			((ulonglong2 *)dest)[rank] = ((const ulonglong2 *)source)[rank];
+	} else if (!shmdi_copy_is_word(dest, source, bytes)) {
 		shmdi_copy_long(dest, source, bytes, scope);
-	else if (shmdi_scope_rank(scope) == 0)
+	} else if (rank == 0) {
 		shmdi_copy_word(dest, source, bytes);
-	(void)shmdi_scope_enter(scope);
+	}
 #else
 	(void)scope;
 	if (shmdi_copy_is_word(dest, source, bytes))
@@ -144,6 +149,13 @@ SHMDI_FN void shmdi_copy(void *dest, const void *source, uint64_t bytes, int sco
 	else if (bytes) /* of nothing the source may be NULL */
 		__builtin_memcpy(dest, source, bytes);
 #endif
+}
+
+/* All threads of the scope call; the copy is complete when they return. */
+SHMDI_FN void shmdi_copy(void *dest, const void *source, uint64_t bytes, int scope)
+{
+	shmdi_copy_share(dest, source, bytes, scope);
+	(void)shmdi_scope_enter(scope);
 }
 
 #endif

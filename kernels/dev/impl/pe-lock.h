@@ -88,8 +88,8 @@ SHMDI_FN int shmdi_lock_find(struct shmdi_lock *lock, struct shmd_dev_ctx *ctx, 
 	lock->mode.scope = SHMD_DEV_THREAD;
 	lock->turn_nsec = mode.timeout_nsec;
 	/* An atomic whose outcome is unknown would lose the PE's place, so each has the context's time at least. */
-	if (lock->mode.timeout_nsec < SHMDI_FIXED(ctx->timeout_nsec))
-		lock->mode.timeout_nsec = SHMDI_FIXED(ctx->timeout_nsec);
+	if (lock->mode.timeout_nsec < SHMDI_CTX(ctx->timeout_nsec))
+		lock->mode.timeout_nsec = SHMDI_CTX(ctx->timeout_nsec);
 	lock->own.heap = shmdi_heap_find(world, word, 8, &lock->own.offset);
 	if (((uintptr_t)word & 7) || lock->own.heap == SHMD_DEV_HEAPS)
 		return SHMD_DEV_INVALID;

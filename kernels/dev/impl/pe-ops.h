@@ -2,6 +2,9 @@
 /*
  * put, get, p, g, signals and atomics on a PE: the choice between memory that is mapped here and queues. Contracts are in
  * pe.h, which includes this.
+ *
+ * Each call first asks what the context has at hand (shmdi_near_find), which leads to mapped memory by one load. The rest, with _far in its
+ * name, looks in the world, and may find a queue. Structs whose addresses go there are made there: a GPU would store them in each call.
  */
 #include <shmd/dev/pe.h>
 
@@ -14,18 +17,46 @@
 
 /* ---- put and get ------------------------------------------------------------------------------------------------------------- */
 
-/* waits: until the source may be changed. */
-SHMDI_FN int shmdi_pe_put(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
-			  const struct shmd_dev_mode *mode, int waits)
+SHMDI_FN int shmdi_far_put(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
+			   struct shmd_dev_mode mode, int waits)
 {
 	struct shmdi_pe_at at;
-	int rc = shmdi_pe_find(ctx, dest, bytes, pe, mode->scope, &at);
+	int rc = shmdi_pe_find(ctx, dest, bytes, pe, mode.scope, &at);
 
 	if (SHMDI_UNLIKELY(rc))
 		return shmdi_pe_unless_empty(ctx, bytes, pe, rc);
 	if (SHMDI_UNLIKELY(!at.addr))
-		return shmdi_queue_put(ctx, &at, source, bytes, mode, waits);
-	shmdi_copy((void *)(uintptr_t)at.addr, source, bytes, mode->scope);
+		return shmdi_queue_put(ctx, &at, source, bytes, &mode, waits);
+	shmdi_copy((void *)(uintptr_t)at.addr, source, bytes, mode.scope);
+	return SHMD_DEV_OK;
+}
+
+/* waits: until the source may be changed. */
+SHMDI_FN int shmdi_pe_put(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
+			  const struct shmd_dev_mode *mode, int waits)
+{
+	uint64_t addr = shmdi_near_find(ctx, dest, bytes, pe);
+	uint32_t gone;
+
+	if (SHMDI_UNLIKELY(!addr))
+		return shmdi_far_put(ctx, dest, source, bytes, pe, *mode, waits);
+	gone = shmdi_near_gone(ctx);
+	(void)shmdi_scope_enter(mode->scope);
+	shmdi_copy_share((void *)(uintptr_t)addr, source, bytes, mode->scope);
+	return shmdi_near_status(ctx, pe, mode->scope, gone);
+}
+
+SHMDI_FN int shmdi_far_get(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
+			   struct shmd_dev_mode mode, int waits)
+{
+	struct shmdi_pe_at at;
+	int rc = shmdi_pe_find(ctx, source, bytes, pe, mode.scope, &at);
+
+	if (SHMDI_UNLIKELY(rc))
+		return shmdi_pe_unless_empty(ctx, bytes, pe, rc);
+	if (SHMDI_UNLIKELY(!at.addr))
+		return shmdi_queue_get(ctx, &at, dest, bytes, &mode, waits);
+	shmdi_copy(dest, (const void *)(uintptr_t)at.addr, bytes, mode.scope);
 	return SHMD_DEV_OK;
 }
 
@@ -33,15 +64,15 @@ SHMDI_FN int shmdi_pe_put(struct shmd_dev_ctx *ctx, void *dest, const void *sour
 SHMDI_FN int shmdi_pe_get(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
 			  const struct shmd_dev_mode *mode, int waits)
 {
-	struct shmdi_pe_at at;
-	int rc = shmdi_pe_find(ctx, source, bytes, pe, mode->scope, &at);
+	uint64_t addr = shmdi_near_find(ctx, source, bytes, pe);
+	uint32_t gone;
 
-	if (SHMDI_UNLIKELY(rc))
-		return shmdi_pe_unless_empty(ctx, bytes, pe, rc);
-	if (SHMDI_UNLIKELY(!at.addr))
-		return shmdi_queue_get(ctx, &at, dest, bytes, mode, waits);
-	shmdi_copy(dest, (const void *)(uintptr_t)at.addr, bytes, mode->scope);
-	return SHMD_DEV_OK;
+	if (SHMDI_UNLIKELY(!addr))
+		return shmdi_far_get(ctx, dest, source, bytes, pe, *mode, waits);
+	gone = shmdi_near_gone(ctx);
+	(void)shmdi_scope_enter(mode->scope);
+	shmdi_copy_share(dest, (const void *)(uintptr_t)addr, bytes, mode->scope);
+	return shmdi_near_status(ctx, pe, mode->scope, gone);
 }
 
 SHMDI_FN int shmd_dev_put_as(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
@@ -90,20 +121,15 @@ SHMDI_FN int shmd_dev_get_nbi(struct shmd_dev_ctx *ctx, void *dest, const void *
 
 /* ---- p and g ------------------------------------------------------------------------------------------------------------------ */
 
-/* A word that is aligned, at a PE. */
-SHMDI_FN int shmdi_word_find(const struct shmd_dev_ctx *ctx, const void *word, uint32_t bytes, uint32_t pe, int scope,
-			     struct shmdi_pe_at *at)
+SHMDI_FN int shmdi_word_is_valid(const void *word, uint32_t bytes)
 {
-	if (SHMDI_UNLIKELY(!shmdi_bytes_are_word(bytes) || ((uintptr_t)word & (bytes - 1))))
-		return SHMD_DEV_INVALID;
-	return shmdi_pe_find(ctx, word, bytes, pe, scope, at);
+	return SHMDI_LIKELY(shmdi_bytes_are_word(bytes) && !((uintptr_t)word & (bytes - 1)));
 }
 
-SHMDI_FN int shmd_dev_p_as(struct shmd_dev_ctx *ctx, void *dest, uint64_t value, uint32_t bytes, uint32_t pe,
-			   struct shmd_dev_mode mode)
+SHMDI_FN int shmdi_far_p(struct shmd_dev_ctx *ctx, void *dest, uint64_t value, uint32_t bytes, uint32_t pe, struct shmd_dev_mode mode)
 {
 	struct shmdi_pe_at at;
-	int rc = shmdi_word_find(ctx, dest, bytes, pe, mode.scope, &at);
+	int rc = shmdi_pe_find(ctx, dest, bytes, pe, mode.scope, &at);
 
 	if (SHMDI_UNLIKELY(rc))
 		return rc;
@@ -114,17 +140,34 @@ SHMDI_FN int shmd_dev_p_as(struct shmd_dev_ctx *ctx, void *dest, uint64_t value,
 	return SHMD_DEV_OK;
 }
 
+SHMDI_FN int shmd_dev_p_as(struct shmd_dev_ctx *ctx, void *dest, uint64_t value, uint32_t bytes, uint32_t pe,
+			   struct shmd_dev_mode mode)
+{
+	uint64_t addr;
+	uint32_t gone;
+
+	if (!shmdi_word_is_valid(dest, bytes))
+		return SHMD_DEV_INVALID;
+	addr = shmdi_near_find(ctx, dest, bytes, pe);
+	if (SHMDI_UNLIKELY(!addr))
+		return shmdi_far_p(ctx, dest, value, bytes, pe, mode);
+	gone = shmdi_near_gone(ctx);
+	if (shmdi_scope_enter(mode.scope))
+		shmdi_pes_store((void *)(uintptr_t)addr, value, bytes);
+	return shmdi_near_status(ctx, pe, mode.scope, gone);
+}
+
 SHMDI_FN int shmd_dev_p(struct shmd_dev_ctx *ctx, void *dest, uint64_t value, uint32_t bytes, uint32_t pe)
 {
 	return shmd_dev_p_as(ctx, dest, value, bytes, pe, shmdi_ctx_mode(ctx));
 }
 
-SHMDI_FN int shmd_dev_g_as(struct shmd_dev_ctx *ctx, const void *source, uint32_t bytes, uint32_t pe, struct shmd_dev_mode mode,
-			   uint64_t *ret_value)
+SHMDI_FN int shmdi_far_g(struct shmd_dev_ctx *ctx, const void *source, uint32_t bytes, uint32_t pe, struct shmd_dev_mode mode,
+			 uint64_t *ret_value)
 {
 	struct shmdi_pe_at at;
 	uint64_t value = 0;
-	int rc = shmdi_word_find(ctx, source, bytes, pe, mode.scope, &at);
+	int rc = shmdi_pe_find(ctx, source, bytes, pe, mode.scope, &at);
 
 	if (SHMDI_UNLIKELY(rc))
 		return rc;
@@ -132,6 +175,26 @@ SHMDI_FN int shmd_dev_g_as(struct shmd_dev_ctx *ctx, const void *source, uint32_
 		rc = shmdi_queue_g(ctx, &at, bytes, &mode, &value);
 	else
 		value = shmdi_scope_share(mode.scope, shmdi_pes_load((const void *)(uintptr_t)at.addr, bytes));
+	if (!rc && ret_value)
+		*ret_value = value;
+	return rc;
+}
+
+SHMDI_FN int shmd_dev_g_as(struct shmd_dev_ctx *ctx, const void *source, uint32_t bytes, uint32_t pe, struct shmd_dev_mode mode,
+			   uint64_t *ret_value)
+{
+	uint64_t addr, value;
+	uint32_t gone;
+	int rc;
+
+	if (!shmdi_word_is_valid(source, bytes))
+		return SHMD_DEV_INVALID;
+	addr = shmdi_near_find(ctx, source, bytes, pe);
+	if (SHMDI_UNLIKELY(!addr))
+		return shmdi_far_g(ctx, source, bytes, pe, mode, ret_value);
+	gone = shmdi_near_gone(ctx);
+	value = shmdi_scope_share(mode.scope, shmdi_pes_load((const void *)(uintptr_t)addr, bytes));
+	rc = shmdi_near_status(ctx, pe, mode.scope, gone);
 	if (!rc && ret_value)
 		*ret_value = value;
 	return rc;
@@ -151,24 +214,20 @@ SHMDI_FN int shmdi_pe_amo_is_valid(const struct shmd_dev_amo *amo, const void *w
 }
 
 /* The word of an atomic; addr is 0 where a queue must carry it. */
-SHMDI_FN int shmdi_amo_find(const struct shmd_dev_ctx *ctx, const void *word, const struct shmd_dev_amo *amo, uint32_t pe,
-			    int scope, struct shmdi_pe_at *at)
+SHMDI_FN int shmdi_amo_find(const struct shmd_dev_ctx *ctx, const void *word, uint32_t bytes, uint32_t pe, int scope,
+			    struct shmdi_pe_at *at)
 {
-	int rc;
+	int rc = shmdi_pe_find(ctx, word, bytes, pe, scope, at);
 
-	if (SHMDI_UNLIKELY(!shmdi_pe_amo_is_valid(amo, word)))
-		return SHMD_DEV_INVALID;
-	rc = shmdi_pe_find(ctx, word, amo->bytes, pe, scope, at);
 	if (!shmdi_atomics_in_place(ctx))
 		at->addr = 0;
 	return rc;
 }
 
-SHMDI_FN int shmd_dev_atomic_as(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
-				struct shmd_dev_mode mode)
+SHMDI_FN int shmdi_far_atomic(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe, struct shmd_dev_mode mode)
 {
 	struct shmdi_pe_at at;
-	int rc = shmdi_amo_find(ctx, dest, &amo, pe, mode.scope, &at);
+	int rc = shmdi_amo_find(ctx, dest, amo.bytes, pe, mode.scope, &at);
 
 	if (SHMDI_UNLIKELY(rc))
 		return rc;
@@ -179,12 +238,29 @@ SHMDI_FN int shmd_dev_atomic_as(struct shmd_dev_ctx *ctx, void *dest, struct shm
 	return SHMD_DEV_OK;
 }
 
-SHMDI_FN int shmd_dev_atomic_fetch_as(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
-				      struct shmd_dev_mode mode, uint64_t *ret_old)
+SHMDI_FN int shmd_dev_atomic_as(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
+				struct shmd_dev_mode mode)
+{
+	uint64_t addr;
+	uint32_t gone;
+
+	if (SHMDI_UNLIKELY(!shmdi_pe_amo_is_valid(&amo, dest)))
+		return SHMD_DEV_INVALID;
+	addr = shmdi_near_word(ctx, dest, amo.bytes, pe);
+	if (SHMDI_UNLIKELY(!addr))
+		return shmdi_far_atomic(ctx, dest, amo, pe, mode);
+	gone = shmdi_near_gone(ctx);
+	if (shmdi_scope_enter(mode.scope))
+		shmdi_pes_amo_post((void *)(uintptr_t)addr, &amo);
+	return shmdi_near_status(ctx, pe, mode.scope, gone);
+}
+
+SHMDI_FN int shmdi_far_atomic_fetch(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
+				    struct shmd_dev_mode mode, uint64_t *ret_old)
 {
 	struct shmdi_pe_at at;
 	uint64_t old = 0;
-	int rc = shmdi_amo_find(ctx, dest, &amo, pe, mode.scope, &at);
+	int rc = shmdi_amo_find(ctx, dest, amo.bytes, pe, mode.scope, &at);
 
 	if (SHMDI_UNLIKELY(rc))
 		return rc;
@@ -200,14 +276,34 @@ SHMDI_FN int shmd_dev_atomic_fetch_as(struct shmd_dev_ctx *ctx, void *dest, stru
 	return rc;
 }
 
-SHMDI_FN int shmd_dev_atomic_fetch_nbi_as(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
-					  struct shmd_dev_mode mode, void *ret_old)
+SHMDI_FN int shmd_dev_atomic_fetch_as(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
+				      struct shmd_dev_mode mode, uint64_t *ret_old)
+{
+	uint64_t addr, old = 0;
+	uint32_t gone;
+	int rc;
+
+	if (SHMDI_UNLIKELY(!shmdi_pe_amo_is_valid(&amo, dest)))
+		return SHMD_DEV_INVALID;
+	addr = shmdi_near_word(ctx, dest, amo.bytes, pe);
+	if (SHMDI_UNLIKELY(!addr))
+		return shmdi_far_atomic_fetch(ctx, dest, amo, pe, mode, ret_old);
+	gone = shmdi_near_gone(ctx);
+	if (shmdi_scope_enter(mode.scope))
+		old = shmdi_pes_amo((void *)(uintptr_t)addr, &amo);
+	old = shmdi_scope_share(mode.scope, old);
+	rc = shmdi_near_status(ctx, pe, mode.scope, gone);
+	if (!rc && ret_old)
+		*ret_old = old;
+	return rc;
+}
+
+SHMDI_FN int shmdi_far_atomic_fetch_nbi(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
+					struct shmd_dev_mode mode, void *ret_old)
 {
 	struct shmdi_pe_at at;
-	int rc = shmdi_amo_find(ctx, dest, &amo, pe, mode.scope, &at);
+	int rc = shmdi_amo_find(ctx, dest, amo.bytes, pe, mode.scope, &at);
 
-	if (SHMDI_UNLIKELY(!ret_old || ((uintptr_t)ret_old & (amo.bytes - 1))))
-		return SHMD_DEV_INVALID;
 	if (SHMDI_UNLIKELY(rc))
 		return rc;
 	if (SHMDI_UNLIKELY(!at.addr))
@@ -215,6 +311,23 @@ SHMDI_FN int shmd_dev_atomic_fetch_nbi_as(struct shmd_dev_ctx *ctx, void *dest, 
 	if (shmdi_scope_enter(mode.scope))
 		shmdi_old_store(ret_old, shmdi_pes_amo((void *)(uintptr_t)at.addr, &amo), amo.bytes);
 	return shmdi_scope_leave(mode.scope, SHMD_DEV_OK);
+}
+
+SHMDI_FN int shmd_dev_atomic_fetch_nbi_as(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
+					  struct shmd_dev_mode mode, void *ret_old)
+{
+	uint64_t addr;
+	uint32_t gone;
+
+	if (SHMDI_UNLIKELY(!shmdi_pe_amo_is_valid(&amo, dest) || !ret_old || ((uintptr_t)ret_old & (amo.bytes - 1))))
+		return SHMD_DEV_INVALID;
+	addr = shmdi_near_word(ctx, dest, amo.bytes, pe);
+	if (SHMDI_UNLIKELY(!addr))
+		return shmdi_far_atomic_fetch_nbi(ctx, dest, amo, pe, mode, ret_old);
+	gone = shmdi_near_gone(ctx);
+	if (shmdi_scope_enter(mode.scope))
+		shmdi_old_store(ret_old, shmdi_pes_amo((void *)(uintptr_t)addr, &amo), amo.bytes);
+	return shmdi_near_status(ctx, pe, mode.scope, gone);
 }
 
 SHMDI_FN int shmd_dev_atomic(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe)
@@ -279,32 +392,49 @@ SHMDI_FN uint64_t shmd_dev_signal_fetch(const uint64_t *word)
 	return shmdi_pes_load(word, 8);
 }
 
-SHMDI_FN int shmdi_put_signal(struct shmd_dev_ctx *ctx, const struct shmd_dev_put_item *put,
-			      const struct shmd_dev_pe_signal *signal, const struct shmd_dev_mode *mode, int waits)
+SHMDI_FN int shmdi_far_put_signal(struct shmd_dev_ctx *ctx, struct shmd_dev_put_item put, struct shmd_dev_pe_signal signal,
+				  struct shmd_dev_mode mode, int waits)
 {
+	struct shmd_dev_amo amo = shmdi_pe_signal_amo(&signal);
 	struct shmdi_pe_at at, word;
-	int rc;
+	int rc = shmdi_pe_find_one(ctx, signal.word, 8, put.pe, &word);
 
-	if (SHMDI_UNLIKELY(!shmdi_pe_signal_is_valid(signal)))
-		return SHMD_DEV_INVALID;
-	rc = shmdi_pe_find_one(ctx, signal->word, 8, put->pe, &word);
 	at = word;
-	if (SHMDI_LIKELY(!rc) && SHMDI_LIKELY(put->bytes))
-		rc = shmdi_pe_find_one(ctx, put->dest, put->bytes, put->pe, &at);
-	if (SHMDI_UNLIKELY(!shmdi_scope_all(mode->scope, !rc && at.addr && word.addr && shmdi_atomics_in_place(ctx)))) {
-		struct shmd_dev_amo amo = shmdi_pe_signal_amo(signal);
-
-		rc = shmdi_pe_agree(mode->scope, rc, &at);
-		(void)shmdi_pe_agree(mode->scope, rc, &word);
+	if (SHMDI_LIKELY(!rc) && SHMDI_LIKELY(put.bytes))
+		rc = shmdi_pe_find_one(ctx, put.dest, put.bytes, put.pe, &at);
+	if (SHMDI_UNLIKELY(!shmdi_scope_all(mode.scope, !rc && at.addr && word.addr && shmdi_atomics_in_place(ctx)))) {
+		rc = shmdi_pe_agree(mode.scope, rc, &at);
+		(void)shmdi_pe_agree(mode.scope, rc, &word);
 		if (rc)
 			return rc;
 		if (!at.addr || !word.addr || !shmdi_atomics_in_place(ctx))
-			return shmdi_queue_put_signal(shmdi_move_of(ctx, mode, 0, waits), put, &at, &word, &amo);
+			return shmdi_queue_put_signal(shmdi_move_of(ctx, &mode, 0, waits), &put, &at, &word, &amo);
 	}
-	shmdi_copy((void *)(uintptr_t)at.addr, put->source, put->bytes, mode->scope);
-	if (shmdi_scope_enter(mode->scope))
-		shmdi_signal_store((uint64_t *)(uintptr_t)word.addr, signal);
+	shmdi_copy((void *)(uintptr_t)at.addr, put.source, put.bytes, mode.scope);
+	if (shmdi_scope_enter(mode.scope))
+		shmdi_signal_store((uint64_t *)(uintptr_t)word.addr, &signal);
 	return SHMD_DEV_OK;
+}
+
+SHMDI_FN int shmdi_put_signal(struct shmd_dev_ctx *ctx, const struct shmd_dev_put_item *put,
+			      const struct shmd_dev_pe_signal *signal, const struct shmd_dev_mode *mode, int waits)
+{
+	uint64_t addr, word;
+	uint32_t gone;
+
+	if (SHMDI_UNLIKELY(!shmdi_pe_signal_is_valid(signal)))
+		return SHMD_DEV_INVALID;
+	word = shmdi_near_word(ctx, signal->word, 8, put->pe);
+	addr = SHMDI_LIKELY(put->bytes) ? shmdi_near_find(ctx, put->dest, put->bytes, put->pe) : word;
+	if (SHMDI_UNLIKELY(!addr || !word))
+		return shmdi_far_put_signal(ctx, *put, *signal, *mode, waits);
+	gone = shmdi_near_gone(ctx);
+	(void)shmdi_scope_enter(mode->scope);
+	shmdi_copy_share((void *)(uintptr_t)addr, put->source, put->bytes, mode->scope);
+	gone = (uint32_t)shmdi_scope_any(mode->scope, gone != 0);
+	if (shmdi_scope_is_leader(mode->scope))
+		shmdi_signal_store((uint64_t *)(uintptr_t)word, signal);
+	return SHMDI_LIKELY(!gone) ? (int)SHMD_DEV_OK : shmdi_near_look(ctx, put->pe, mode->scope);
 }
 
 SHMDI_FN struct shmd_dev_put_item shmdi_put_item(void *dest, const void *source, uint64_t bytes, uint32_t pe)

@@ -341,7 +341,7 @@ SHMDI_FN int shmdi_queue_amo_nbi(struct shmd_dev_ctx *ctx, const struct shmdi_pe
 /* Whether data and signals go to a PE by two queues, which have no order with each other. */
 SHMDI_FN int shmdi_signal_is_apart(const struct shmd_dev_ctx *ctx, uint32_t pe)
 {
-	return SHMDI_FIXED(ctx->amo_ways_addr) && shmdi_amo_way_look(ctx, pe).qp != shmdi_way_look(ctx, pe).qp;
+	return SHMDI_CTX(ctx->amo_ways_addr) && shmdi_amo_way_look(ctx, pe).qp != shmdi_way_look(ctx, pe).qp;
 }
 
 /* The data without a doorbell, the signal with one; a queue carries out both in order. Apart from the signal, the data is complete first. */

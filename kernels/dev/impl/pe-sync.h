@@ -103,7 +103,7 @@ SHMDI_APART int shmdi_pe_quiet_one(struct shmd_dev_ctx *ctx, uint32_t pe, const 
 	way = shmdi_way_look(ctx, number);
 	if (way.qp)
 		rc = shmdi_qp_quiet(ctx, way.qp, mode);
-	if (SHMDI_UNLIKELY(SHMDI_FIXED(ctx->amo_ways_addr)))
+	if (SHMDI_UNLIKELY(SHMDI_CTX(ctx->amo_ways_addr)))
 		amo_rc = shmdi_amo_way_quiet(ctx, number, way.qp, mode);
 	return rc ? rc : amo_rc;
 }
@@ -194,22 +194,60 @@ SHMDI_FN int shmdi_sync_tell(struct shmd_dev_ctx *ctx, struct shmdi_pe_at *flag,
 	return SHMD_DEV_OK;
 }
 
+/* Until a word of the caller's scratch has the number. */
+SHMDI_FN int shmdi_team_await(struct shmd_dev_ctx *ctx, const struct shmd_dev_team *team, uint64_t word, uint64_t number,
+			      uint64_t timeout_nsec)
+{
+	struct shmdi_pe_until until = shmdi_pe_until_of((const void *)(uintptr_t)word, 8, SHMD_DEV_CMP_GE, number);
+
+	until.team = team;
+	return shmdi_pe_until_one(ctx, &until, timeout_nsec);
+}
+
+/* The scratch of member i, where all are near. */
+SHMDI_FN uint64_t shmdi_team_near(const struct shmd_dev_team *team, uint32_t i)
+{
+	uint32_t me = SHMDI_FIXED(team->my_pe);
+
+	return SHMDI_FIXED(team->near_scratch[i >= me ? i - me : i + SHMDI_FIXED(team->n_pes) - me]);
+}
+
+/* To a member of the team, through the world. */
+SHMDI_SLOW int shmdi_sync_tell_far(struct shmd_dev_ctx *ctx, const struct shmd_dev_team *team, uint32_t to, uint32_t round, uint64_t number,
+				   struct shmd_dev_mode mode)
+{
+	struct shmdi_pe_at flag = shmdi_sync_flag(team, shmdi_team_member(team, to), round);
+
+	return shmdi_sync_tell(ctx, &flag, number, &mode);
+}
+
+/* The caller's own flag. */
+SHMDI_FN uint64_t shmdi_sync_own(const struct shmd_dev_ctx *ctx, const struct shmd_dev_team *team, uint32_t flag)
+{
+	struct shmdi_pe_at at = shmdi_sync_flag(team, 0, flag);
+
+	return SHMDI_FIXED(shmdi_world_of(ctx)->heap[at.heap].own_addr) + at.offset;
+}
+
 /* `first`: the flag of round 0. */
 SHMDI_FN int shmdi_sync_round(struct shmd_dev_ctx *ctx, const struct shmd_dev_team *team, uint32_t first, uint32_t round, uint64_t number,
 			      const struct shmd_dev_mode *mode)
 {
-	uint64_t n = SHMDI_FIXED(team->n_pes), to = SHMDI_FIXED(team->my_pe) + (1ull << round);
-	const struct shmd_dev_world *world = shmdi_world_of(ctx);
-	struct shmdi_pe_at flag = shmdi_sync_flag(team, shmdi_team_member(team, (uint32_t)(to < n ? to : to - n)), first + round);
-	struct shmdi_pe_until until;
-	int rc = shmdi_sync_tell(ctx, &flag, number, mode);
+	uint64_t at = (uint64_t)(first + round) * SHMD_DEV_SYNC_FLAG_BYTES, own = SHMDI_FIXED(team->near_scratch[0]), to, n;
+	int rc;
 
-	if (SHMDI_UNLIKELY(rc))
-		return rc;
-	until = shmdi_pe_until_of((const void *)(uintptr_t)(SHMDI_FIXED(world->heap[flag.heap].own_addr) + flag.offset), 8,
-				  SHMD_DEV_CMP_GE, number);
-	until.team = team;
-	return shmdi_pe_until(ctx, &until, SHMD_DEV_THREAD, mode->timeout_nsec);
+	if (SHMDI_LIKELY(own)) {
+		own += at;
+		shmdi_pes_publish64((uint64_t *)(uintptr_t)(SHMDI_FIXED(team->near_scratch[1u << round]) + at), number);
+	} else {
+		n = SHMDI_FIXED(team->n_pes);
+		to = SHMDI_FIXED(team->my_pe) + (1ull << round);
+		own = shmdi_sync_own(ctx, team, first + round);
+		rc = shmdi_sync_tell_far(ctx, team, (uint32_t)(to < n ? to : to - n), first + round, number, *mode);
+		if (SHMDI_UNLIKELY(rc))
+			return rc;
+	}
+	return shmdi_team_await(ctx, team, own, number, mode->timeout_nsec);
 }
 
 SHMDI_FN int shmdi_sync_rounds(struct shmd_dev_ctx *ctx, const struct shmd_dev_team *team, uint32_t first, uint64_t number,

@@ -62,7 +62,7 @@ SHMDI_FN int shmd_dev_wait_until_all(struct shmd_dev_ctx *ctx, const struct shmd
 
 	if (!shmdi_many_is_valid(wait))
 		return SHMD_DEV_INVALID;
-	shmdi_pe_wait_init(&rounds, ctx, SHMDI_FIXED(ctx->timeout_nsec));
+	shmdi_pe_wait_init(&rounds, ctx, SHMDI_CTX(ctx->timeout_nsec));
 	for (i = shmdi_many_next(wait, 0, 0); i < wait->n; i = shmdi_many_next(wait, i + 1, 0)) {
 		while (!shmdi_many_holds(wait, i)) {
 			rc = shmdi_pe_wait_round(&rounds);
@@ -99,7 +99,7 @@ SHMDI_APART int shmdi_many_wait(struct shmd_dev_ctx *ctx, const struct shmd_dev_
 	*ret_index = SHMD_DEV_NO_INDEX;
 	if (shmdi_many_next(many, 0, 0) == many->n)
 		return SHMD_DEV_OK;
-	shmdi_pe_wait_init(&rounds, ctx, SHMDI_FIXED(ctx->timeout_nsec));
+	shmdi_pe_wait_init(&rounds, ctx, SHMDI_CTX(ctx->timeout_nsec));
 	while ((i = shmdi_many_next(many, 0, 1)) == many->n) {
 		rc = shmdi_pe_wait_round(&rounds);
 		if (rc)

@@ -17,7 +17,7 @@
 
 /* Looks before the first round; on a CPU some microseconds, less than a trip into the kernel costs twice. */
 #if SHMDI_CUDA
-#define SHMDI_PE_LOOKS 16u
+#define SHMDI_PE_LOOKS 32u
 #else
 #define SHMDI_PE_LOOKS 64u
 #endif
@@ -134,20 +134,15 @@ SHMDI_FN int shmdi_pe_until_holds(const struct shmdi_pe_until *until)
 	return shmdi_compare(shmdi_until_key(until, shmdi_pes_load(until->word, until->bytes)), (int)until->cmp, until->want);
 }
 
-SHMDI_APART int shmdi_pe_until_wait(struct shmd_dev_ctx *ctx, const struct shmdi_pe_until *until, uint64_t timeout_nsec)
+/* Behind the first looks. The condition comes by value: what a pointer leads to is read again in each round. */
+SHMDI_APART int shmdi_pe_until_wait(struct shmd_dev_ctx *ctx, struct shmdi_pe_until until, uint64_t timeout_nsec)
 {
 	struct shmdi_pe_wait wait;
-	uint32_t i;
 	int rc;
 
-	for (i = 0; i < SHMDI_PE_LOOKS; i++) {
-		if (shmdi_pe_until_holds(until))
-			return SHMD_DEV_OK;
-		shmdi_pe_pause();
-	}
 	shmdi_pe_wait_init(&wait, ctx, timeout_nsec);
-	wait.team = until->team;
-	while (!shmdi_pe_until_holds(until)) {
+	wait.team = until.team;
+	while (!shmdi_pe_until_holds(&until)) {
 		rc = shmdi_pe_wait_round(&wait);
 		if (rc)
 			return rc;
@@ -155,12 +150,26 @@ SHMDI_APART int shmdi_pe_until_wait(struct shmd_dev_ctx *ctx, const struct shmdi
 	return SHMD_DEV_OK;
 }
 
+/* One caller. */
+SHMDI_FN int shmdi_pe_until_one(struct shmd_dev_ctx *ctx, const struct shmdi_pe_until *until, uint64_t timeout_nsec)
+{
+	uint32_t i;
+
+	SHMDI_ROLLED
+	for (i = 0; i < SHMDI_PE_LOOKS; i++) {
+		if (shmdi_pe_until_holds(until))
+			return SHMD_DEV_OK;
+		shmdi_pe_pause();
+	}
+	return shmdi_pe_until_wait(ctx, *until, timeout_nsec);
+}
+
 SHMDI_FN int shmdi_pe_until(struct shmd_dev_ctx *ctx, const struct shmdi_pe_until *until, int scope, uint64_t timeout_nsec)
 {
 	int rc = SHMD_DEV_OK;
 
-	if (shmdi_scope_enter(scope) && !shmdi_pe_until_holds(until))
-		rc = shmdi_pe_until_wait(ctx, until, timeout_nsec);
+	if (shmdi_scope_enter(scope))
+		rc = shmdi_pe_until_one(ctx, until, timeout_nsec);
 	return shmdi_scope_leave(scope, rc);
 }
 

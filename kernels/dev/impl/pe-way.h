@@ -43,21 +43,21 @@ SHMDI_FN struct shmdi_pe_way shmdi_way_look_in(uint64_t ways_addr, uint32_t pe)
 /* qp is NULL where no queue leads to the PE. */
 SHMDI_FN struct shmdi_pe_way shmdi_way_look(const struct shmd_dev_ctx *ctx, uint32_t pe)
 {
-	return shmdi_way_look_in(SHMDI_FIXED(ctx->ways_addr), pe);
+	return shmdi_way_look_in(SHMDI_CTX(ctx->ways_addr), pe);
 }
 
 /* The same for atomics and signals. */
 SHMDI_FN struct shmdi_pe_way shmdi_amo_way_look(const struct shmd_dev_ctx *ctx, uint32_t pe)
 {
-	uint64_t addr = SHMDI_FIXED(ctx->amo_ways_addr);
+	uint64_t addr = SHMDI_CTX(ctx->amo_ways_addr);
 
-	return shmdi_way_look_in(SHMDI_LIKELY(!addr) ? SHMDI_FIXED(ctx->ways_addr) : addr, pe);
+	return shmdi_way_look_in(SHMDI_LIKELY(!addr) ? SHMDI_CTX(ctx->ways_addr) : addr, pe);
 }
 
 /* For a post, which counts where busy peers get a QP of their own. */
 SHMDI_FN int shmdi_way_take(const struct shmd_dev_ctx *ctx, uint32_t pe, struct shmdi_pe_way *ret_way)
 {
-	const struct shmd_dev_pe_way *ways = (const struct shmd_dev_pe_way *)(uintptr_t)SHMDI_FIXED(ctx->ways_addr);
+	const struct shmd_dev_pe_way *ways = (const struct shmd_dev_pe_way *)(uintptr_t)SHMDI_CTX(ctx->ways_addr);
 
 	*ret_way = shmdi_way_look(ctx, pe);
 	if (SHMDI_UNLIKELY(!ret_way->qp))
@@ -70,7 +70,7 @@ SHMDI_FN int shmdi_way_take(const struct shmd_dev_ctx *ctx, uint32_t pe, struct 
 
 SHMDI_FN int shmdi_amo_way_take(const struct shmd_dev_ctx *ctx, uint32_t pe, struct shmdi_pe_way *ret_way)
 {
-	if (SHMDI_LIKELY(!SHMDI_FIXED(ctx->amo_ways_addr)))
+	if (SHMDI_LIKELY(!SHMDI_CTX(ctx->amo_ways_addr)))
 		return shmdi_way_take(ctx, pe, ret_way);
 	*ret_way = shmdi_amo_way_look(ctx, pe);
 	return ret_way->qp ? SHMD_DEV_OK : SHMD_DEV_NO_PATH;
@@ -164,12 +164,12 @@ struct shmdi_ctx_qps {
 /* The next QP; NULL behind the last. Starts with zeros. */
 SHMDI_FN struct shmd_dev_qp *shmdi_ctx_next_qp(const struct shmd_dev_ctx *ctx, struct shmdi_ctx_qps *at)
 {
-	const uint64_t *qps = (const uint64_t *)(uintptr_t)SHMDI_FIXED(ctx->qps_addr);
-	const uint64_t *states = (const uint64_t *)(uintptr_t)SHMDI_FIXED(ctx->states_addr);
+	const uint64_t *qps = (const uint64_t *)(uintptr_t)SHMDI_CTX(ctx->qps_addr);
+	const uint64_t *states = (const uint64_t *)(uintptr_t)SHMDI_CTX(ctx->states_addr);
 
-	if (at->qp < SHMDI_FIXED(ctx->n_qps))
+	if (at->qp < SHMDI_CTX(ctx->n_qps))
 		return (struct shmd_dev_qp *)(uintptr_t)SHMDI_FIXED(qps[at->qp++]);
-	for (; at->state < SHMDI_FIXED(ctx->n_states); at->state++, at->hot = 0) {
+	for (; at->state < SHMDI_CTX(ctx->n_states); at->state++, at->hot = 0) {
 		const struct shmd_dev_state *state =
 			(const struct shmd_dev_state *)(uintptr_t)SHMDI_FIXED(states[at->state]);
 		const uint64_t *hot = (const uint64_t *)(uintptr_t)SHMDI_FIXED(state->hot_qps_addr);
@@ -182,7 +182,7 @@ SHMDI_FN struct shmd_dev_qp *shmdi_ctx_next_qp(const struct shmd_dev_ctx *ctx, s
 
 SHMDI_FN int shmdi_ctx_has_queues(const struct shmd_dev_ctx *ctx)
 {
-	return (SHMDI_FIXED(ctx->n_qps) | SHMDI_FIXED(ctx->n_states)) != 0;
+	return (SHMDI_CTX(ctx->n_qps) | SHMDI_CTX(ctx->n_states)) != 0;
 }
 
 /* Announce what was posted with SHMD_DEV_NO_DOORBELL, before a wait for peers that may be waiting for it. */

@@ -10,6 +10,7 @@ struct shmd_ctx {
 	struct shmd_world *world;
 	struct shmd_team *team;
 	uint64_t gpu_addr; /* its copy for kernels; 0: not made. Under the world's gpu_copies */
+	struct shmd_dev_ctx gpu_dev; /* what that copy was made of, with its address. Under gpu_copies */
 	struct shmd_queues *gpu_queues; /* of its kernels; NULL: not made, or no queues. Under gpu_copies, as the next two */
 	struct shmd_mem *gpu_bounce; /* and for data of kernels that is not registered */
 	struct shmd_mr *gpu_bounce_mr;

@@ -133,6 +133,25 @@ int world_gpu_show_chunks(struct shmd_world *world)
 
 /* ---- contexts and teams; with gpu_copies */
 
+static uint32_t member(const struct shmd_team *team, uint32_t i)
+{
+	return team->members ? team->members[i] : team->dev.start + i * team->dev.stride;
+}
+
+/* Where a team's scratch is at each member, if they are few and all are mapped here. */
+static void fill_near_scratch(const struct shmd_team *team, struct shmd_dev_team *dev)
+{
+	if (!(team->dev.flags & SHMD_TEAM_MAPPED) || dev->n_pes > SHMD_DEV_NEAR_PES)
+		return;
+	for (uint32_t i = 0; i < dev->n_pes; i++) {
+		uint32_t pe = member(team, (dev->my_pe + i) % dev->n_pes);
+
+		dev->near_scratch[i] = team->world->pes[pe].heap_addr[SHMD_DEV_HEAP_GPU] + dev->scratch_offset;
+	}
+	if (dev->id < SHMD_DEV_WORDS_TEAMS)
+		dev->words_from_scratch = WORLD_GPU_WORDS_OFFSET + (uint64_t)dev->id * SHMD_DEV_WORDS_BYTES - dev->scratch_offset;
+}
+
 /* The team's copy, and its members behind it. */
 static int make_team(struct shmd_team *team)
 {
@@ -150,6 +169,7 @@ static int make_team(struct shmd_team *team)
 	dev.scratch_heap = SHMD_DEV_HEAP_GPU;
 	dev.n_syncs = dev.n_begun = dev.n_exchanges = 0;
 	dev.coll_status = SHMD_DEV_OK;
+	fill_near_scratch(team, &dev);
 	r = device_write(gpu->device, at, &dev, sizeof(dev));
 	if (!r && n_bytes)
 		r = device_write(gpu->device, dev.members_addr, team->members, n_bytes);
@@ -158,6 +178,25 @@ static int make_team(struct shmd_team *team)
 	else
 		team->gpu_addr = at;
 	return r;
+}
+
+/* The GPU heap at the context's first PEs. */
+static void fill_near(const struct shmd_ctx *ctx, struct shmd_dev_near *near)
+{
+	const struct shmd_world *world = ctx->world;
+	const struct world_gpu *gpu = world->gpu;
+
+	near->own_addr = world_own_base(world, SHMD_DEV_HEAP_GPU);
+	near->used_bytes = __atomic_load_n(&gpu->used_bytes, __ATOMIC_ACQUIRE);
+	near->gone_addr = gpu->dev + offsetof(struct shmd_dev_world, n_gone);
+	near->heap = SHMD_DEV_HEAP_GPU;
+	near->flags = world->queues ? 0 : SHMD_NEAR_ATOMICS;
+	for (uint32_t i = 0; i < SHMD_DEV_NEAR_PES && i < ctx->team->dev.n_pes; i++) {
+		int pe = (int)member(ctx->team, i);
+
+		if (world_gpu_is_mapped(world, pe))
+			near->peer_addr[i] = world->pes[pe].heap_addr[SHMD_DEV_HEAP_GPU];
+	}
 }
 
 static int make_ctx(struct shmd_ctx *ctx)
@@ -179,11 +218,14 @@ static int make_ctx(struct shmd_ctx *ctx)
 	if (r < 0)
 		return r;
 	dev.team_addr = ctx->dev.team_addr ? ctx->team->gpu_addr : 0;
+	fill_near(ctx, &dev.near);
 	r = world_gpu_queues_make(ctx, at + sizeof(dev), &dev);
 	if (!r)
 		r = device_write(gpu->device, at, &dev, sizeof(dev));
 	if (!r) {
 		ctx->gpu_addr = at;
+		ctx->gpu_dev = dev;
+		ctx->gpu_dev.self_addr = at;
 		return 0;
 	}
 	world_gpu_queues_drop(ctx);
@@ -207,10 +249,16 @@ int world_gpu_clear_scratch(struct shmd_world *world, uint32_t team)
 {
 	struct world_gpu *gpu = world->gpu;
 
+	uint64_t base;
+	int r;
+
 	if (!gpu)
 		return 0;
-	return device_zero(gpu->device, world_own_base(world, SHMD_DEV_HEAP_GPU) + (uint64_t)team * SHMD_DEV_TEAM_SCRATCH_BYTES,
-			   SHMD_DEV_TEAM_SCRATCH_BYTES);
+	base = world_own_base(world, SHMD_DEV_HEAP_GPU);
+	r = device_zero(gpu->device, base + (uint64_t)team * SHMD_DEV_TEAM_SCRATCH_BYTES, SHMD_DEV_TEAM_SCRATCH_BYTES);
+	if (!r && team < SHMD_DEV_WORDS_TEAMS)
+		r = device_zero(gpu->device, base + WORLD_GPU_WORDS_OFFSET + (uint64_t)team * SHMD_DEV_WORDS_BYTES, SHMD_DEV_WORDS_BYTES);
+	return r;
 }
 
 /* ---- the world; with the lock */
@@ -288,7 +336,7 @@ int world_gpu_show(struct shmd_world *world)
 
 /* ---- what a program sees */
 
-static int check(const struct shmd_world *world, const uint64_t *ret_addr)
+static int check(const struct shmd_world *world, const void *ret)
 {
 	int r = world_check_started(world);
 
@@ -296,7 +344,7 @@ static int check(const struct shmd_world *world, const uint64_t *ret_addr)
 		return r;
 	if (!world->gpu)
 		return shmd_error_set(-EOPNOTSUPP, "the world has no GPU heap (SHMD_GPU, SHMD_GPU_HEAP_SIZE)");
-	return ret_addr ? 0 : shmd_error_set(-EINVAL, "ret_addr is NULL");
+	return ret ? 0 : shmd_error_set(-EINVAL, "there is no room for the result: it is NULL");
 }
 
 int shmd_world_gpu_dev(struct shmd_world *world, uint64_t *ret_addr)
@@ -308,7 +356,7 @@ int shmd_world_gpu_dev(struct shmd_world *world, uint64_t *ret_addr)
 	return r;
 }
 
-static int get_ctx(struct shmd_ctx *ctx, uint64_t *ret_addr)
+static int get_ctx(struct shmd_ctx *ctx, uint64_t *ret_addr, struct shmd_dev_ctx *ret_copy)
 {
 	WORLD_REQUESTS(ctx->world);
 	int r = 0;
@@ -316,8 +364,10 @@ static int get_ctx(struct shmd_ctx *ctx, uint64_t *ret_addr)
 	pthread_mutex_lock(&ctx->world->gpu_copies);
 	if (!ctx->gpu_addr)
 		r = make_ctx(ctx);
-	if (!r)
+	if (!r && ret_addr)
 		*ret_addr = ctx->gpu_addr;
+	if (!r && ret_copy)
+		*ret_copy = ctx->gpu_dev;
 	pthread_mutex_unlock(&ctx->world->gpu_copies);
 	return r;
 }
@@ -326,7 +376,14 @@ int shmd_ctx_gpu_dev(struct shmd_ctx *ctx, uint64_t *ret_addr)
 {
 	int r = check(ctx ? ctx->world : NULL, ret_addr);
 
-	return r ? r : get_ctx(ctx, ret_addr);
+	return r ? r : get_ctx(ctx, ret_addr, NULL);
+}
+
+int shmd_ctx_gpu_copy(struct shmd_ctx *ctx, struct shmd_dev_ctx *ret_ctx)
+{
+	int r = check(ctx ? ctx->world : NULL, ret_ctx);
+
+	return r ? r : get_ctx(ctx, NULL, ret_ctx);
 }
 
 int shmd_team_gpu_dev(struct shmd_team *team, uint64_t *ret_addr)

@@ -29,7 +29,9 @@ struct shmd_ctx;
 struct stream_kernels;
 
 #define WORLD_GPU_HEAP_IOVA (UINT64_C(1) << 57) /* of offset 0; the same on all PEs, and behind the host's heap */
-#define WORLD_GPU_INTERNAL_BYTES ((uint64_t)SHMD_DEV_MAX_TEAMS * SHMD_DEV_TEAM_SCRATCH_BYTES) /* scratch of teams, by id */
+/* At the start of the heap: scratch of teams by id, then words of the first of them. */
+#define WORLD_GPU_WORDS_OFFSET ((uint64_t)SHMD_DEV_MAX_TEAMS * SHMD_DEV_TEAM_SCRATCH_BYTES)
+#define WORLD_GPU_INTERNAL_BYTES (WORLD_GPU_WORDS_OFFSET + SHMD_DEV_WORDS_TEAMS * SHMD_DEV_WORDS_BYTES)
 
 struct world_gpu {
 	struct device *device;

@@ -38,7 +38,7 @@ static __device__ __forceinline__ void perf_ping(const struct perf_run &p, uint6
 		perf_await(p.env, p.r.own_words, value);
 }
 
-static __global__ void perf_ping_pong(struct perf_run p)
+static __global__ void perf_ping_pong(const __grid_constant__ struct perf_run p)
 {
 	PERF_ROUNDS(perf_ping(p, p.r.first + i + 1));
 }
@@ -54,46 +54,46 @@ static __device__ __forceinline__ void perf_data(const struct perf_run &p, uint6
 	}
 }
 
-static __global__ void __launch_bounds__(1024) perf_put_signal(struct perf_run p)
+static __global__ void __launch_bounds__(1024) perf_put_signal(const __grid_constant__ struct perf_run p)
 {
 	PERF_ROUNDS(perf_data(p, p.r.first + i + 1));
 }
 
-static __global__ void perf_barrier(struct perf_run p)
+static __global__ void perf_barrier(const __grid_constant__ struct perf_run p)
 {
 	PERF_ROUNDS(perf_barrier_block(p.env));
 }
 
-static __global__ void perf_sync(struct perf_run p)
+static __global__ void perf_sync(const __grid_constant__ struct perf_run p)
 {
 	PERF_ROUNDS(perf_sync_block(p.env));
 }
 
 /* The result stands behind the elements, as in the floor's. */
-static __global__ void __launch_bounds__(512) perf_sum(struct perf_run p)
+static __global__ void __launch_bounds__(512) perf_sum(const __grid_constant__ struct perf_run p)
 {
 	PERF_ROUNDS(perf_sum_block(p.env, (float *)(p.r.source + p.r.bytes), (const float *)p.r.source, p.r.bytes / sizeof(float)));
 }
 
 /* More than source has room for twice. */
-static __global__ void __launch_bounds__(512) perf_sum_large(struct perf_run p)
+static __global__ void __launch_bounds__(512) perf_sum_large(const __grid_constant__ struct perf_run p)
 {
 	PERF_ROUNDS(perf_sum_block(p.env, (float *)p.r.own, (const float *)p.r.source, p.r.bytes / sizeof(float)));
 }
 
-static __global__ void __launch_bounds__(512) perf_alltoall(struct perf_run p)
+static __global__ void __launch_bounds__(512) perf_alltoall(const __grid_constant__ struct perf_run p)
 {
 	PERF_ROUNDS(perf_alltoall_block(p.env, p.r.own, p.r.source, p.r.bytes));
 }
 
-static __global__ void __launch_bounds__(512) perf_fcollect(struct perf_run p)
+static __global__ void __launch_bounds__(512) perf_fcollect(const __grid_constant__ struct perf_run p)
 {
 	PERF_ROUNDS(perf_fcollect_block(p.env, p.r.own, p.r.source, p.r.bytes));
 }
 
 /* ---- of PE 0 alone -------------------------------------------------------------------------------------------------------------- */
 
-static __global__ void perf_fetch_adds(struct perf_run p)
+static __global__ void perf_fetch_adds(const __grid_constant__ struct perf_run p)
 {
 	uint64_t last = 0;
 
@@ -103,7 +103,7 @@ static __global__ void perf_fetch_adds(struct perf_run p)
 }
 
 /* Each block has a part of the data. */
-static __global__ void __launch_bounds__(1024) perf_puts(struct perf_run p)
+static __global__ void __launch_bounds__(1024) perf_puts(const __grid_constant__ struct perf_run p)
 {
 	uint64_t part = p.r.bytes / gridDim.x, at = blockIdx.x * part;
 

@@ -25,7 +25,7 @@
 
 /* Handles that every call takes. */
 struct perf_env {
-	struct shmd_dev_ctx *ctx;
+	struct shmd_dev_ctx ctx; /* among the parameters of a kernel */
 	struct shmd_dev_team *team;
 	uint32_t *bad;
 };
@@ -38,37 +38,42 @@ static __device__ __forceinline__ void perf_note(const struct perf_env &env, int
 		*env.bad = 1;
 }
 
+static __device__ __forceinline__ struct shmd_dev_ctx *perf_ctx(const struct perf_env &env)
+{
+	return shmd_dev_ctx_of(&env.ctx);
+}
+
 static __device__ __forceinline__ struct shmd_dev_mode perf_block(const struct perf_env &env)
 {
-	return shmd_dev_ctx_mode(env.ctx, SHMD_DEV_BLOCK);
+	return shmd_dev_ctx_mode(perf_ctx(env), SHMD_DEV_BLOCK);
 }
 
 static __device__ __forceinline__ void perf_p(const struct perf_env &env, uint64_t *dest, uint64_t value, int pe)
 {
-	perf_note(env, shmd_dev_p(env.ctx, dest, value, 8, (uint32_t)pe));
+	perf_note(env, shmd_dev_p(perf_ctx(env), dest, value, 8, (uint32_t)pe));
 }
 
 static __device__ __forceinline__ void perf_await(const struct perf_env &env, uint64_t *word, uint64_t value)
 {
-	perf_note(env, shmd_dev_wait_until(env.ctx, word, 8, SHMD_DEV_CMP_GE, value));
+	perf_note(env, shmd_dev_wait_until(perf_ctx(env), word, 8, SHMD_DEV_CMP_GE, value));
 }
 
 static __device__ __forceinline__ uint64_t perf_fetch_add(const struct perf_env &env, uint64_t *dest, uint64_t value, int pe)
 {
 	uint64_t old = 0;
 
-	perf_note(env, shmd_dev_atomic_fetch(env.ctx, dest, shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, value), (uint32_t)pe, &old));
+	perf_note(env, shmd_dev_atomic_fetch(perf_ctx(env), dest, shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, value), (uint32_t)pe, &old));
 	return old;
 }
 
 static __device__ __forceinline__ void perf_quiet(const struct perf_env &env)
 {
-	perf_note(env, shmd_dev_quiet(env.ctx));
+	perf_note(env, shmd_dev_quiet(perf_ctx(env)));
 }
 
 static __device__ __forceinline__ void perf_put_block(const struct perf_env &env, void *dest, const void *source, uint64_t bytes, int pe)
 {
-	perf_note(env, shmd_dev_put_as(env.ctx, dest, source, bytes, (uint32_t)pe, perf_block(env)));
+	perf_note(env, shmd_dev_put_as(perf_ctx(env), dest, source, bytes, (uint32_t)pe, perf_block(env)));
 }
 
 static __device__ __forceinline__ void perf_put_signal_block(const struct perf_env &env, void *dest, const void *source, uint64_t bytes,
@@ -76,38 +81,38 @@ static __device__ __forceinline__ void perf_put_signal_block(const struct perf_e
 {
 	struct shmd_dev_put_item put = {dest, source, bytes, (uint32_t)pe};
 
-	perf_note(env, shmd_dev_put_signal_as(env.ctx, put, shmd_dev_pe_signal_of(word, SHMD_DEV_SIGNAL_SET, value), perf_block(env)));
+	perf_note(env, shmd_dev_put_signal_as(perf_ctx(env), put, shmd_dev_pe_signal_of(word, SHMD_DEV_SIGNAL_SET, value), perf_block(env)));
 }
 
 static __device__ __forceinline__ void perf_barrier_block(const struct perf_env &env)
 {
-	perf_note(env, shmd_dev_team_barrier_as(env.ctx, env.team, perf_block(env)));
+	perf_note(env, shmd_dev_team_barrier_as(perf_ctx(env), env.team, perf_block(env)));
 }
 
 static __device__ __forceinline__ void perf_sync_block(const struct perf_env &env)
 {
-	perf_note(env, shmd_dev_team_sync_as(env.ctx, env.team, perf_block(env)));
+	perf_note(env, shmd_dev_team_sync_as(perf_ctx(env), env.team, perf_block(env)));
 }
 
 static __device__ __forceinline__ void perf_sum_block(const struct perf_env &env, float *dest, const float *source, uint64_t n)
 {
 	struct shmd_dev_coll sum = shmd_dev_coll_math(dest, source, n, SHMD_DEV_TYPE_FLOAT, SHMD_DEV_REDUCE_SUM);
 
-	perf_note(env, shmd_dev_reduce_as(env.ctx, env.team, &sum, perf_block(env)));
+	perf_note(env, shmd_dev_reduce_as(perf_ctx(env), env.team, &sum, perf_block(env)));
 }
 
 static __device__ __forceinline__ void perf_alltoall_block(const struct perf_env &env, void *dest, const void *source, uint64_t bytes)
 {
 	struct shmd_dev_coll all = shmd_dev_coll_of(dest, source, bytes);
 
-	perf_note(env, shmd_dev_alltoall_as(env.ctx, env.team, &all, perf_block(env)));
+	perf_note(env, shmd_dev_alltoall_as(perf_ctx(env), env.team, &all, perf_block(env)));
 }
 
 static __device__ __forceinline__ void perf_fcollect_block(const struct perf_env &env, void *dest, const void *source, uint64_t bytes)
 {
 	struct shmd_dev_coll all = shmd_dev_coll_of(dest, source, bytes);
 
-	perf_note(env, shmd_dev_fcollect_as(env.ctx, env.team, &all, perf_block(env)));
+	perf_note(env, shmd_dev_fcollect_as(perf_ctx(env), env.team, &all, perf_block(env)));
 }
 
 /* ---- on the host: failures end the program -------------------------------------------------------------------------------------- */
@@ -135,11 +140,10 @@ static void perf_open(void)
 static struct perf_env perf_env_of(uint32_t *bad)
 {
 	struct perf_env env = {};
-	uint64_t ctx, team;
+	uint64_t team;
 
-	perf_must(shmd_ctx_gpu_dev(shmd_world_ctx(perf_world), &ctx), "the context");
+	perf_must(shmd_ctx_gpu_copy(shmd_world_ctx(perf_world), &env.ctx), "the context");
 	perf_must(shmd_team_gpu_dev(shmd_team_world(perf_world), &team), "the team");
-	env.ctx = (struct shmd_dev_ctx *)ctx;
 	env.team = (struct shmd_dev_team *)team;
 	env.bad = bad;
 	return env;
@@ -187,9 +191,9 @@ static void perf_close(void)
 	perf_must(shmd_world_close(perf_world), "close the world");
 }
 
-static __global__ void perf_find_peer(struct shmd_dev_ctx *ctx, void *own, uint32_t pe, void **ret_peer)
+static __global__ void perf_find_peer(const __grid_constant__ struct shmd_dev_ctx ctx, void *own, uint32_t pe, void **ret_peer)
 {
-	*ret_peer = shmd_dev_ptr(ctx, own, pe);
+	*ret_peer = shmd_dev_ptr(shmd_dev_ctx_of(&ctx), own, pe);
 }
 
 /* The other PE's copy, mapped here, for the floor; NULL if it is not. */
