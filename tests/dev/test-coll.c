@@ -311,6 +311,7 @@ TEST(nobody_takes_what_a_pe_that_failed_has_changed_since)
 
 #define BLOCK 1000u
 
+/* Forward, then backward. */
 static void alltoall_by_pieces(const struct lab_thread *me)
 {
 	uint8_t *source = pe_lab_memory(me->lab, me->pe), *dest = source + LAB_PES * BLOCK;
@@ -321,17 +322,21 @@ static void alltoall_by_pieces(const struct lab_thread *me)
 		source[i] = (uint8_t)(i * 7 + i / 256 + me->pe * 31);
 	ASSERT_EQ(shmdi_coll_begin(&c, me->ctx, &me->lab->pes[me->pe].team, shmdi_ctx_mode(me->ctx)), SHMD_DEV_OK);
 	ASSERT_EQ(shmdi_coll_sides(&c, &args, c.n * BLOCK, c.n * BLOCK), SHMD_DEV_OK);
-	ASSERT_EQ(shmdi_coll_piece(&c), me->lab->n_pes > 4 ? 65536u : 0u);
-	ASSERT_EQ(shmdi_coll_meet(&c), SHMD_DEV_OK);
-	ASSERT_EQ(shmdi_coll_read_blocks(&c, c.me * BLOCK, BLOCK, 48), SHMD_DEV_OK);
-	for (uint32_t at = 0; at < c.n * BLOCK; at++) {
-		uint32_t from = at / BLOCK, i = me->pe * BLOCK + at % BLOCK;
+	ASSERT_EQ(shmdi_coll_piece(&c), 65536u);
+	for (int call = 0; call < 2; call++) {
+		memset(dest, 0, c.n * BLOCK);
+		ASSERT_EQ(shmdi_coll_meet(&c), SHMD_DEV_OK);
+		ASSERT_EQ(shmdi_coll_is_backward(&c), call);
+		ASSERT_EQ(shmdi_coll_read_blocks(&c, c.me * BLOCK, BLOCK, call ? 125 : 48), SHMD_DEV_OK);
+		for (uint32_t at = 0; at < c.n * BLOCK; at++) {
+			uint32_t from = at / BLOCK, i = me->pe * BLOCK + at % BLOCK;
 
-		ASSERT_EQ(dest[at], (uint8_t)(i * 7 + i / 256 + from * 31));
+			ASSERT_EQ(dest[at], (uint8_t)(i * 7 + i / 256 + from * 31));
+		}
 	}
 }
 
-TEST(pieces_of_each_block_in_turn_make_whole_blocks)
+TEST(pieces_of_each_block_in_turn_make_whole_blocks_in_both_directions)
 {
 	for (uint32_t n = 4; n <= 6; n++) {
 		struct pe_lab *lab = pe_lab_new(n);

@@ -14,8 +14,7 @@
 #include <shmd/dev/impl/coll-team.h>
 #include <shmd/dev/impl/pe-strided.h>
 
-/* Members up to which an alltoall reads whole blocks, and what it reads of each at a time where there are more. */
-#define SHMDI_COLL_WHOLE_BLOCKS 4u
+/* Bytes of each source that a PE reads in turn. */
 #define SHMDI_COLL_PIECE 65536u
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------------ */
@@ -35,28 +34,38 @@ SHMDI_FN int shmdi_coll_read(const struct shmdi_coll *c, uint32_t i, uint64_t to
 	return SHMD_DEV_OK;
 }
 
-/* Among many members all copy at once beyond what caches hold, and short pieces of each source in turn are quicker there. 0: whole blocks. */
+/* 0: whole blocks. */
 SHMDI_FN uint64_t shmdi_coll_piece(const struct shmdi_coll *c)
 {
 #if SHMDI_CUDA
 	(void)c;
 	return 0;
 #else
-	return !c->by_queue && c->n > SHMDI_COLL_WHOLE_BLOCKS ? SHMDI_COLL_PIECE : 0;
+	return c->by_queue ? 0 : SHMDI_COLL_PIECE;
 #endif
+}
+
+/*
+ * Every second call goes from the end to the beginning: programs call again with the same memory, and what the last call touched last is
+ * still in caches when the next one begins, but not when it ends. Each call has two meetings.
+ */
+SHMDI_FN int shmdi_coll_is_backward(const struct shmdi_coll *c)
+{
+	return (int)(c->number >> 1 & 1);
 }
 
 /* All have called. Block i of dest from member i's source, at `from` there, for all members: pieces of each in turn. */
 SHMDI_FN int shmdi_coll_read_blocks(struct shmdi_coll *c, uint64_t from, uint64_t bytes, uint64_t piece)
 {
-	uint64_t at, part;
+	uint64_t n = piece ? bytes / piece + !!(bytes % piece) : 1, k, at, part;
+	int is_backward = piece && shmdi_coll_is_backward(c), rc = SHMD_DEV_OK;
 	uint32_t i, j;
-	int rc = SHMD_DEV_OK;
 
-	for (at = 0; at < bytes && !rc; at += part) {
+	for (k = 0; k < n && !rc; k++) {
+		at = (is_backward ? n - 1 - k : k) * piece;
 		part = piece && bytes - at > piece ? piece : bytes - at;
 		for (i = 0; i < c->n && !rc; i++) {
-			j = shmdi_coll_other(c, i);
+			j = shmdi_coll_other(c, is_backward ? c->n - 1 - i : i);
 			rc = shmdi_coll_read(c, j, j * bytes + at, from + at, part);
 		}
 	}
@@ -117,7 +126,7 @@ SHMDI_FN int shmdi_coll_blocks_to_all(struct shmdi_coll *c, uint64_t stride, uin
 			return shmdi_coll_write_blocks(c, stride, bytes);
 		}
 		rc = shmdi_coll_meet(c);
-		return rc ? rc : shmdi_coll_read_blocks(c, c->me * stride, bytes, stride ? shmdi_coll_piece(c) : 0);
+		return rc ? rc : shmdi_coll_read_blocks(c, c->me * stride, bytes, shmdi_coll_piece(c));
 	}
 	c->number++;
 	if (shmdi_scope_enter(c->mode.scope))
