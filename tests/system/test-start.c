@@ -497,7 +497,7 @@ TEST(messages_are_traced_on_request)
 #define SIT_WRITES 8u /* after which the fault point makes a NIC's thread stand still */
 
 /* As one that sleeps in the kernel at its user's memory, but for a minute. */
-TEST_TIMEOUT(stop_that_waits_for_the_memory_of_a_user_ends_after_10_s_with_status_1, 60)
+TEST_WAITS(stop_that_waits_for_the_memory_of_a_user_ends_after_10_s_with_status_1, 60)
 {
 	struct fixture_daemon daemon;
 	struct raw_traffic t;

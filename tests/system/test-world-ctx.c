@@ -388,7 +388,7 @@ static int has_two_limits(const struct world_lab *lab, int pe, void *arg)
 	return 0;
 }
 
-TEST_TIMEOUT(each_world_of_a_process_has_its_own_limit_for_requests, 240)
+TEST_WAITS(each_world_of_a_process_has_its_own_limit_for_requests, 240)
 {
 	const struct bootstrap_attr how = {.unbound = true, .interface = "=lo"};
 	const uint64_t long_nsec = 2 * test_patience_nsec();
