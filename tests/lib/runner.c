@@ -2,7 +2,7 @@
 /*
  * main() of every test program. Runs the registered tests in the order of their source, each in a
  * forked child that leads a process group of its own: a test cannot disturb the next one, and what
- * it leaves running is killed after it. Those that mostly wait (TEST_WAITS) are started first and
+ * it leaves running is killed after it. Tests that mostly wait (TEST_WAITS) are started first and
  * run beside each other and the rest. A named test runs in this process instead, for a debugger;
  * so does everything when a debugger is attached. With SHMEMD_TEST_TIMES=1 each test says how long
  * it took, and how much of a CPU.

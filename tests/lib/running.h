@@ -11,7 +11,7 @@ enum outcome { PASSED, FAILED, SKIPPED };
 /* Four times the limits where everything is slow. */
 unsigned int running_slow_factor(void);
 
-/* Of the runner: a test of these functions begins in this process or a child, and has ended. */
+/* The runner has these two. They are called when a test begins, in its process, and when it has ended. */
 void runner_begin(const struct test_case *test);
 void runner_end(const struct test_case *test, enum outcome outcome);
 

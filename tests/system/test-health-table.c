@@ -330,22 +330,22 @@ static void column(enum cause cause)
 	health_lab_close(&lab);
 }
 
-TEST_WAITS(every_wait_ends_when_a_request_fails, 60)
+TEST_TIMEOUT(every_wait_ends_when_a_request_fails, 60)
 {
 	column(ERROR_CQE);
 }
 
-TEST_WAITS(every_wait_ends_when_its_qp_is_moved_to_error, 60)
+TEST_TIMEOUT(every_wait_ends_when_its_qp_is_moved_to_error, 60)
 {
 	column(QP_ERROR);
 }
 
-TEST_WAITS(every_wait_ends_when_the_peer_breaks_the_qp, 60)
+TEST_TIMEOUT(every_wait_ends_when_the_peer_breaks_the_qp, 60)
 {
 	column(BAD_PEER);
 }
 
-TEST_WAITS(every_wait_ends_when_the_peer_dies, 60)
+TEST_TIMEOUT(every_wait_ends_when_the_peer_dies, 60)
 {
 	column(DEAD_PEER);
 }
@@ -365,7 +365,7 @@ TEST_TIMEOUT(every_wait_ends_when_the_daemon_is_killed, 60)
 	column(DAEMON_KILLED);
 }
 
-TEST_WAITS(every_wait_ends_when_the_daemon_stops, 60)
+TEST_TIMEOUT(every_wait_ends_when_the_daemon_stops, 60)
 {
 	column(DAEMON_STOPPED);
 }
