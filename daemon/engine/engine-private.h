@@ -771,6 +771,7 @@ unsigned int responder_run(struct engine_qp *qp, unsigned int budget);
 void responder_flush_ack(struct engine_qp *qp);
 void responder_drop_ack(struct engine_qp *qp);
 void responder_owe_ack(struct engine_qp *qp, struct engine_packet *pkt);
+void responder_executed(struct engine_qp *qp, struct engine_packet *pkt);
 void responder_reply_nak(struct engine_qp *qp, struct engine_packet *pkt, enum packet_nak nak,
 			 uint32_t psn);
 void responder_fail(struct engine_qp *qp, struct engine_packet *pkt, enum packet_nak nak);

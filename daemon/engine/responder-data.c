@@ -233,11 +233,7 @@ static void data_done(struct engine_qp *qp, struct engine_packet *pkt, int statu
 		write_recv_cqe(qp, pkt);
 	else
 		ledger_note_resp(qp);
-	fault_point(qp->engine, ENGINE_STEP_EXECUTED);
-	if (pkt->flags & PACKET_ACK_REQ)
-		responder_owe_ack(qp, pkt);
-	else
-		packet_put(qp->engine, pkt);
+	responder_executed(qp, pkt);
 }
 
 void responder_moved(struct engine_qp *qp, struct engine_packet *pkt, int r)

@@ -56,6 +56,16 @@ void responder_owe_ack(struct engine_qp *qp, struct engine_packet *pkt)
 	resp->ack_due = true;
 }
 
+/* A WRITE or SEND is noted as executed. Takes the packet. */
+void responder_executed(struct engine_qp *qp, struct engine_packet *pkt)
+{
+	fault_point(qp->engine, ENGINE_STEP_EXECUTED);
+	if (pkt->flags & PACKET_ACK_REQ)
+		responder_owe_ack(qp, pkt);
+	else
+		packet_put(qp->engine, pkt);
+}
+
 /* A NAK acknowledges everything before its PSN. Takes the packet. */
 void responder_reply_nak(struct engine_qp *qp, struct engine_packet *pkt, enum packet_nak nak,
 			 uint32_t psn)
@@ -226,11 +236,7 @@ static void early_done(struct engine_qp *qp, struct engine_packet *pkt)
 	fault_point(qp->engine, ENGINE_STEP_PAYLOAD);
 	qp->engine->moved_bytes += pkt->payload_bytes;
 	ledger_note_resp(qp);
-	fault_point(qp->engine, ENGINE_STEP_EXECUTED);
-	if (pkt->flags & PACKET_ACK_REQ)
-		responder_owe_ack(qp, pkt);
-	else
-		packet_put(qp->engine, pkt);
+	responder_executed(qp, pkt);
 }
 
 /* Ends those at the front that are done. Returns how many: a turn that takes them all begins nothing else, and the next one does. */

@@ -22,7 +22,7 @@ EXEMPT = re.compile(r'^# not required: ([^,]+), \w', re.M)
 SPAN = re.compile(r'`([^`]+)`')
 NAMED = re.compile(r'`((?:test|conf)-[a-z0-9-]+(?: delay-memory)?:\w+)`')
 # TEST(name), a macro of the file in its place, and the name that such a macro pastes together.
-TEST = re.compile(r'^\s*(?:TEST|TEST_TIMEOUT|[A-Z_]+(?=\(\w+\)\n\{))\((\w+)(##)?', re.M)
+TEST = re.compile(r'^\s*(?:TEST|TEST_TIMEOUT|TEST_WAITS|[A-Z_]+(?=\(\w+\)\n\{))\((\w+)(##)?', re.M)
 # A program alone, in SECURITY.md.
 WHOLE = re.compile(r'`((?:test|conf|check)-[a-z0-9-]+)`')
 PROGRAM = re.compile(r"^\s*test\('([^']+)',", re.M)
@@ -182,6 +182,7 @@ GOOD = '| rain is wet | `test-a:rain_is_wet`, `check-b` |\n'
 PLANTED = [
     planted('clean', None, GOOD, room='see `test-a:rain_is_wet`\n'),
     planted('a test made by a macro', None, GOOD, source='WEATHER(rain_is_wet)\n{\n}\n'),
+    planted('a test that waits', None, GOOD, source='TEST_WAITS(rain_is_wet, 20)\n'),
     planted('a name that a macro completes', None, GOOD, source='#define W(x_) \\\n\tTEST(rain_is_##x_) {}\nW(wet)\n'),
     planted('a row without a test', 'no test for "rain is wet"', '| rain is wet | by looking |\n'),
     planted('no such test', 'there is no test test-a:rain_is_dry', '| rain | `test-a:rain_is_dry` |\n'),

@@ -7,6 +7,7 @@
   tests/lib/needs-of-tests.py --changed FILE BUILD SUITE...   the tests with a file that is not as FILE has it, one a line
   tests/lib/needs-of-tests.py --pages BUILD SUITE...          the tests with a file that maps memory or asks how large a page is
   tests/lib/needs-of-tests.py --threads BUILD SUITE...        the tests with a file that starts a thread
+  tests/lib/needs-of-tests.py --programs BUILD SUITE...       the tests with a program or a library of ours
   tests/lib/needs-of-tests.py --only FILE BUILD SUITE...      the files, of the tests alone whose names are in FILE, one a line
 
 Two configurations of one tree share most of their programs. A test whose files are the same bytes in both says the same
@@ -36,6 +37,12 @@ def files_of_tests(tests, targets, suites, build):
     made = {target['id']: [os.path.relpath(name, build) for name in target['filename']] for target in targets}
     return {test['name']: sorted({name for one in test['depends'] for name in made[one]}) for test in tests
             if {suite.split(':')[-1] for suite in test['suite']} & set(suites)}
+
+
+def with_programs(tests, targets, suites, build):
+    programs = [target for target in targets if target['type'] in ('executable', 'shared library', 'shared module')]
+    made = {name for target in programs for name in target['filename']}
+    return [test for test, names in files_of_tests(tests, targets, suites, build).items() if any(str(build / name) in made for name in names)]
 
 
 def shared_libraries(targets, build):
@@ -91,6 +98,7 @@ def main():
     parser.add_argument('--changed', type=pathlib.Path)
     parser.add_argument('--pages', action='store_true')
     parser.add_argument('--threads', action='store_true')
+    parser.add_argument('--programs', action='store_true')
     parser.add_argument('--only', type=pathlib.Path)
     parser.add_argument('build', type=lambda name: pathlib.Path(name).resolve())
     parser.add_argument('suites', nargs='+')
@@ -113,6 +121,8 @@ def main():
         lines = that_import(OF_PAGES, files, options.build)
     elif options.threads:
         lines = that_import(OF_THREADS, files, options.build)
+    elif options.programs:
+        lines = with_programs(tests, targets, options.suites, options.build)
     else:
         lines = sorted({name for names in files.values() for name in names})
     for line in lines:

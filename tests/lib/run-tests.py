@@ -23,7 +23,7 @@ MOST_FAILURES, HEARINGS = 4, 3
 # One that hangs takes its whole time-out in each hearing.
 MOST_TIME_OUTS = 1
 FAILURES = ('FAIL', 'TIMEOUT', 'ERROR')
-# A sanitizer's words, and those of runner.c for a test that died; its alarm comes as SIGKILL.
+# A sanitizer's words, and those of running.c for a test that died; its alarm comes as SIGKILL.
 CANNOT_BE_CHANCE = re.compile(r'(Address|Leak|Thread|Memory)Sanitizer|runtime error:|killed by signal (?!9\b)')
 AGAIN = 'again'
 

@@ -2,31 +2,28 @@
 /*
  * main() of every test program. Runs the registered tests in the order of their source, each in a
  * forked child that leads a process group of its own: a test cannot disturb the next one, and what
- * it leaves running is killed after it. A named test runs in this process instead, for a debugger;
- * so does everything when a debugger is attached.
+ * it leaves running is killed after it. Tests that mostly wait (TEST_WAITS) are started first and
+ * run beside each other and the rest. A named test runs in this process instead, for a debugger;
+ * so does everything when a debugger is attached. With SHMEMD_TEST_TIMES=1 each test says how long
+ * it took, and how much of a CPU.
  *
  * The parent is single-threaded. Children may have threads; an assert ends the whole child from any
  * of them.
  */
-#include "tests/lib/test.h"
+#include "tests/lib/running.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "proto/base/nsec.h"
 
 #define EXIT_TEST_FAILED 1
 #define SLOW_TIMEOUT_FACTOR 4u
-#define FDS_MAX 1024
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HAS_SANITIZER 1
@@ -61,8 +58,6 @@ const char *__tsan_default_options(void)
 extern const struct test_case *const __start_test_cases[] __attribute__((weak));
 extern const struct test_case *const __stop_test_cases[] __attribute__((weak));
 
-enum outcome { PASSED, FAILED, SKIPPED };
-
 struct counts {
 	unsigned int n_passed, n_failed, n_skipped;
 };
@@ -71,8 +66,6 @@ static struct counts counts;
 static const struct test_case *current;
 static bool in_process;
 static jmp_buf skip_env;
-static volatile sig_atomic_t child_group;
-static volatile sig_atomic_t timed_out;
 
 bool test_has_sanitizer(void)
 {
@@ -91,14 +84,14 @@ const char *test_emulator(void)
 	return getenv("SHMEMD_TEST_EMULATOR");
 }
 
-static unsigned int slow_factor(void)
+unsigned int running_slow_factor(void)
 {
 	return HAS_SANITIZER || test_emulator() ? SLOW_TIMEOUT_FACTOR : 1;
 }
 
 uint64_t test_patience_nsec(void)
 {
-	return slow_factor() * 60 * NSEC_PER_SEC;
+	return running_slow_factor() * 60 * NSEC_PER_SEC;
 }
 
 static void count_outcome(enum outcome outcome)
@@ -166,123 +159,19 @@ void test_skip(const char *reason)
 	_exit(TEST_EXIT_SKIP);
 }
 
-/* Open fds of this process, without the one that reads the list. Returns the highest plus one. */
-static int list_open_fds(bool open_fds[FDS_MAX])
+void runner_begin(const struct test_case *test)
 {
-	DIR *dir = opendir("/proc/self/fd");
-	struct dirent *entry;
-	int n = 0;
-
-	memset(open_fds, 0, FDS_MAX * sizeof(open_fds[0]));
-	if (!dir)
-		return 0;
-	while ((entry = readdir(dir))) {
-		int fd = atoi(entry->d_name);
-
-		if (entry->d_name[0] == '.' || fd == dirfd(dir) || fd >= FDS_MAX)
-			continue;
-		open_fds[fd] = true;
-		n = fd >= n ? fd + 1 : n;
-	}
-	closedir(dir);
-	return n;
+	current = test;
 }
 
-static void print_fd_difference(int fd, const char *what)
+void runner_end(const struct test_case *test, enum outcome outcome)
 {
-	char path[32], target[256];
-	ssize_t n;
+	static const char *const words[] = {[PASSED] = "ok  ", [FAILED] = "FAIL"};
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	n = readlink(path, target, sizeof(target) - 1);
-	target[n > 0 ? n : 0] = '\0';
-	fprintf(stderr, "in test %s: fd %d %s %s\n", current->name, fd, what, target);
-}
-
-/* True when the same fds are open as before. An fd above FDS_MAX is out of sight. */
-static bool same_fds(const bool before[FDS_MAX], const bool after[FDS_MAX])
-{
-	bool same = true;
-
-	for (int fd = 0; fd < FDS_MAX; fd++) {
-		if (before[fd] == after[fd])
-			continue;
-		print_fd_difference(fd, after[fd] ? "was left open:"
-						  : "was closed, and is not the test's");
-		same = false;
-	}
-	return same;
-}
-
-static unsigned int limit_sec(void)
-{
-	return current->timeout_sec * slow_factor();
-}
-
-static void run_in_child(void) __attribute__((noreturn));
-static void run_in_child(void)
-{
-	static bool before[FDS_MAX], after[FDS_MAX];
-
-	setpgid(0, 0);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	signal(SIGINT, SIG_DFL);
-	signal(SIGTERM, SIG_DFL);
-	signal(SIGALRM, SIG_DFL);
-	list_open_fds(before);
-	current->run();
-	list_open_fds(after);
-	if (!same_fds(before, after))
-		_exit(EXIT_TEST_FAILED);
-	/* Not _exit(): leak and race reports of the sanitizers come at exit. */
-	exit(0);
-}
-
-static enum outcome outcome_of_status(int status)
-{
-	if (timed_out) {
-		fprintf(stderr, "in test %s: timed out after %u s\n", current->name, limit_sec());
-		return FAILED;
-	}
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		return PASSED;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == TEST_EXIT_SKIP)
-		return SKIPPED;
-	if (WIFSIGNALED(status))
-		fprintf(stderr, "in test %s: killed by signal %d (%s)\n", current->name,
-			WTERMSIG(status), strsignal(WTERMSIG(status)));
-	else if (WEXITSTATUS(status) != EXIT_TEST_FAILED)
-		fprintf(stderr, "in test %s: exit status %d\n", current->name, WEXITSTATUS(status));
-	return FAILED;
-}
-
-static enum outcome run_forked(void)
-{
-	siginfo_t info;
-	pid_t pid;
-	int status;
-
-	fflush(NULL);
-	pid = fork();
-	if (pid < 0) {
-		fprintf(stderr, "in test %s: fork: %m\n", current->name);
-		return FAILED;
-	}
-	if (pid == 0)
-		run_in_child();
-	setpgid(pid, pid);
-	child_group = pid;
-	timed_out = 0;
-	alarm(limit_sec());
-	/* The zombie keeps the group's number ours until what the test left running is gone. */
-	while (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
-		;
-	alarm(0);
-	kill(-pid, SIGKILL);
-	child_group = 0;
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	return outcome_of_status(status);
+	count_outcome(outcome);
+	if (outcome != SKIPPED)
+		printf("%s %s\n", words[outcome], test->name);
+	fflush(stdout);
 }
 
 static enum outcome run_in_process(void)
@@ -295,30 +184,18 @@ static enum outcome run_in_process(void)
 
 static void run_one(const struct test_case *test)
 {
-	static const char *const words[] = {[PASSED] = "ok  ", [FAILED] = "FAIL"};
-	enum outcome outcome;
-
-	current = test;
-	outcome = in_process ? run_in_process() : run_forked();
-	count_outcome(outcome);
-	if (outcome != SKIPPED)
-		printf("%s %s\n", words[outcome], test->name);
-	fflush(stdout);
+	if (!in_process) {
+		running_run(test);
+		return;
+	}
+	runner_begin(test);
+	runner_end(test, run_in_process());
 }
 
-/* The alarm is the parent's: a child may block signals, or be stuck in one of its forks. */
-static void on_alarm(int signo)
-{
-	timed_out = 1;
-	if (child_group > 0)
-		kill(-child_group, SIGKILL);
-}
-
-/* An interrupted run takes the running test with it: its group is not the terminal's. */
+/* An interrupted run takes the running tests with it: their groups are not the terminal's. */
 static void on_interrupt(int signo)
 {
-	if (child_group > 0)
-		kill(-child_group, SIGKILL);
+	running_kill();
 	_exit(128 + signo);
 }
 
@@ -344,10 +221,23 @@ static const struct test_case **sorted_tests(size_t *ret_n)
 	return tests;
 }
 
+/* Simulated NICs and a daemon that a whole program has are one for all its tests. */
+static bool shares_machine(void)
+{
+	return getenv("SHMEMD_TEST_BACKEND") || getenv("MLX5SIM_ROOT") || getenv("SHMEMD_SOCKET");
+}
+
 static int run_all(const struct test_case **tests, size_t n)
 {
+	bool in_order = in_process || shares_machine();
+
+	for (size_t i = 0; i < n && !in_order; i++)
+		if (tests[i]->waits)
+			running_start(tests[i]);
 	for (size_t i = 0; i < n; i++)
-		run_one(tests[i]);
+		if (in_order || !tests[i]->waits)
+			run_one(tests[i]);
+	running_finish();
 	return print_summary();
 }
 
@@ -396,7 +286,7 @@ int main(int argc, char **argv)
 	} else {
 		signal(SIGINT, on_interrupt);
 		signal(SIGTERM, on_interrupt);
-		signal(SIGALRM, on_alarm);
+		signal(SIGALRM, running_on_alarm);
 		in_process = has_debugger();
 		r = run_all(tests, n);
 	}

@@ -42,6 +42,7 @@ class TestNeeds(unittest.TestCase):
     def ask(self, *arguments):
         targets = [{'id': name, 'type': 'executable', 'filename': [str(self.build / name)]} for name in ('a', 'b', 'helper')]
         targets += [{'id': name, 'type': 'shared library', 'filename': [str(self.build / name)]} for name in ('lib.so.1', 'base.so')]
+        targets.append({'id': 'text', 'type': 'custom', 'filename': [str(self.build / 'text')]})
         env = {**os.environ, 'PATH': f'{self.build}:{os.environ["PATH"]}',
                'FAKE': json.dumps({'--tests': self.tests, '--targets': targets})}
         return subprocess.run([sys.executable, FOLDER / 'needs-of-tests.py', *arguments], env=env, capture_output=True, text=True,
@@ -97,6 +98,11 @@ class TestNeeds(unittest.TestCase):
         self.assertEqual(self.ask('--threads', self.build, 'unit'), [])
         (self.build / 'b').write_text('opens lib.so.1', encoding='utf-8')
         self.assertEqual(self.ask('--threads', self.build, 'unit'), ['test-b c'])
+
+    def test_a_script_alone_is_no_program(self):
+        self.tests.append({**TESTS[0], 'name': 'test-script', 'depends': []})
+        self.tests.append({**TESTS[0], 'name': 'test-text', 'depends': ['text']})
+        self.assertEqual(self.ask('--programs', self.build, 'unit'), ['test-a', 'test-b c'])
 
     def test_names_the_files_of_some_tests_alone(self):
         (self.build / 'names').write_text('test-b c\ntest-gone\n', encoding='utf-8')

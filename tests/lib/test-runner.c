@@ -26,14 +26,15 @@ static bool is_victim(const char *name)
 }
 
 /* A patient is one TEST() that does its deed only when asked for, and passes otherwise. */
-#define PATIENT_TIMEOUT(name_, sec_)                                                               \
+#define PATIENT_CASE(name_, sec_, waits_)                                                          \
 	static void patient_##name_(void);                                                         \
-	TEST_TIMEOUT(name_, sec_)                                                                  \
+	TEST_CASE(name_, sec_, waits_)                                                             \
 	{                                                                                          \
 		if (is_victim(#name_))                                                             \
 			patient_##name_();                                                         \
 	}                                                                                          \
 	static void patient_##name_(void)
+#define PATIENT_TIMEOUT(name_, sec_) PATIENT_CASE(name_, sec_, false)
 #define PATIENT(name_) PATIENT_TIMEOUT(name_, TEST_DEFAULT_TIMEOUT_SEC)
 
 PATIENT(victim_fails_compare)
@@ -123,6 +124,39 @@ PATIENT(victim_leaves_process)
 		pause();
 }
 
+/* Between two patients that wait, from before the first test. */
+static int meeting[2];
+
+static void __attribute__((constructor)) make_meeting(void)
+{
+	if (getenv(VICTIM))
+		ASSERT_OK(pipe2(meeting, O_CLOEXEC));
+}
+
+PATIENT_CASE(victim_waits_for_the_last_one, 10, true)
+{
+	char byte;
+
+	ASSERT_EQ(read(meeting[0], &byte, 1), 1);
+}
+
+PATIENT_CASE(victim_waits_and_fails, 10, true)
+{
+	usleep(10000);
+	ASSERT_OK(-EPROTO);
+}
+
+PATIENT_CASE(victim_waits_too_long, 1, true)
+{
+	for (;;)
+		pause();
+}
+
+PATIENT_CASE(victim_wakes_the_first_one, 10, true)
+{
+	ASSERT_EQ(write(meeting[1], "x", 1), 1);
+}
+
 struct report {
 	char text[16384];
 	int status;
@@ -159,7 +193,7 @@ static void assert_says(const struct report *report, const char *words)
 /* The patient must not examine itself. */
 #define EXAMINE(name_)                                                                             \
 	static void examine_##name_(struct report *report);                                        \
-	TEST_TIMEOUT(name_, 60)                                                                    \
+	TEST_WAITS(name_, 60)                                                                      \
 	{                                                                                          \
 		static struct report report;                                                       \
                                                                                                    \
@@ -186,6 +220,10 @@ EXAMINE(every_fault_is_reported)
 	assert_says(report, "in test victim_dies_of_signal: killed by signal 15");
 	assert_says(report, "in test victim_fails_in_thread: arg == NULL");
 	assert_says(report, "SKIP victim_skips: there is no moon\n");
+	assert_says(report, "in test victim_waits_and_fails: -EPROTO: is ");
+	assert_says(report, "FAIL victim_waits_and_fails\n");
+	assert_says(report, "in test victim_waits_too_long: timed out after ");
+	assert_says(report, "FAIL victim_waits_too_long\n");
 	assert_says(report, "FAIL victim_hangs\n");
 	assert_says(report, "ok   victim_leaves_process\n");
 }
@@ -193,7 +231,29 @@ EXAMINE(every_fault_is_reported)
 EXAMINE(summary_counts_each_outcome)
 {
 	run_self("all", "", report);
-	assert_says(report, " passed, 11 failed, 1 skipped\n");
+	assert_says(report, " passed, 13 failed, 1 skipped\n");
+}
+
+EXAMINE(tests_that_wait_run_beside_each_other)
+{
+	unsetenv("SHMEMD_TEST_BACKEND");
+	run_self("all", "", report);
+	assert_says(report, "ok   victim_waits_for_the_last_one\n");
+}
+
+EXAMINE(tests_that_share_a_machine_run_one_after_the_other)
+{
+	setenv("SHMEMD_TEST_BACKEND", "mlx5", 1);
+	run_self("nobody", "", report);
+	assert_says(report, "ok   victim_leaves_process\nok   victim_waits_for_the_last_one\nok   victim_waits_and_fails\nok   victim_waits_too_long\n");
+}
+
+EXAMINE(times_are_printed_on_request)
+{
+	setenv("SHMEMD_TEST_TIMES", "1", 1);
+	run_self("nobody", "", report);
+	assert_says(report, "# victim_skips: 0.0");
+	assert_says(report, " s of a CPU\nok   victim_skips\n");
 }
 
 EXAMINE(a_healthy_program_passes)

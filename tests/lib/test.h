@@ -33,15 +33,27 @@ struct test_case {
 	void (*run)(void);
 	unsigned int timeout_sec;
 	int line;
+	bool waits;
 };
 
 #define TEST(name_) TEST_TIMEOUT(name_, TEST_DEFAULT_TIMEOUT_SEC)
 
+#define TEST_TIMEOUT(name_, sec_) TEST_CASE(name_, sec_, false)
+
+/*
+ * One that waits for more than a second and needs little of a CPU meanwhile. It runs beside the other tests of its program, so it
+ * shares nothing with them (a daemon, the name of a file), and measures nothing shorter than its wait.
+ */
+#define TEST_WAITS(name_, sec_) TEST_CASE(name_, sec_, true)
+
 /* The section holds pointers: their alignment is one, whatever the compiler does to structs. */
-#define TEST_TIMEOUT(name_, sec_)                                                                  \
+#define TEST_CASE(name_, sec_, waits_)                                                             \
 	static void test_run_##name_(void);                                                        \
-	static const struct test_case test_case_##name_ = {                                        \
-		.name = #name_, .run = test_run_##name_, .timeout_sec = (sec_), .line = __LINE__}; \
+	static const struct test_case test_case_##name_ = {.name = #name_,                         \
+							   .run = test_run_##name_,                \
+							   .timeout_sec = (sec_),                  \
+							   .line = __LINE__,                       \
+							   .waits = (waits_)};                     \
 	static const struct test_case *const test_entry_##name_                                    \
 		__attribute__((used, section("test_cases"))) = &test_case_##name_;                 \
 	static void test_run_##name_(void)

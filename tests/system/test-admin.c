@@ -168,7 +168,7 @@ TEST(an_ordinary_user_may_not_administer)
 
 /* ---- drain ---------------------------------------------------------------------------------------------------------- */
 
-TEST(drain_refuses_new_sessions_and_ends_live_ones_cleanly_after_the_grace)
+TEST_WAITS(drain_refuses_new_sessions_and_ends_live_ones_cleanly_after_the_grace, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	const struct shmd_client_attr attr = {.role = SHMD_ROLE_CLIENT};
 	struct shmd_client_attr late = attr;
@@ -214,7 +214,7 @@ TEST(drain_refuses_new_sessions_and_ends_live_ones_cleanly_after_the_grace)
 	fixture_daemon_stop(&daemon);
 }
 
-TEST(drain_called_off_in_time_ends_no_session)
+TEST_WAITS(drain_called_off_in_time_ends_no_session, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	struct fixture_daemon daemon;
 	struct shmd_client *control;

@@ -370,17 +370,17 @@ TEST_TIMEOUT(every_wait_ends_when_the_daemon_stops, 60)
 	column(DAEMON_STOPPED);
 }
 
-TEST_TIMEOUT(every_wait_ends_when_the_daemon_hangs, 60)
+TEST_WAITS(every_wait_ends_when_the_daemon_hangs, 60)
 {
 	column(DAEMON_HANGS);
 }
 
-TEST_TIMEOUT(every_wait_ends_when_no_daemon_comes_back, 60)
+TEST_WAITS(every_wait_ends_when_no_daemon_comes_back, 60)
 {
 	column(DAEMON_LOST);
 }
 
-TEST_TIMEOUT(every_wait_goes_on_when_the_daemon_comes_back, 60)
+TEST_WAITS(every_wait_goes_on_when_the_daemon_comes_back, 60)
 {
 	column(DAEMON_BACK);
 }

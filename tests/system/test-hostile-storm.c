@@ -55,7 +55,7 @@ static bool try_hello(struct raw_client *raw, const struct fixture_daemon *daemo
 }
 
 /* All places are taken by connections that say nothing. The daemon frees them, and the next client gets one. */
-TEST_TIMEOUT(silent_connections_give_their_places_back, 60)
+TEST_WAITS(silent_connections_give_their_places_back, 60)
 {
 	struct raw_client raws[PLACES], late, early;
 	struct fixture_daemon daemon;

@@ -251,7 +251,7 @@ TEST(calls_that_follow_one_another_do_not_meet)
 
 /* ---- peers that fail */
 
-TEST(a_peer_that_does_not_come_is_named_and_the_call_may_be_repeated)
+TEST_WAITS(a_peer_that_does_not_come_is_named_and_the_call_may_be_repeated, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	struct fixture_daemon daemon;
 	struct pe pes[2];
@@ -292,7 +292,7 @@ static void open_stuck(struct pe *pe, const struct fixture_daemon *daemon)
 	pe->peers[1] = 0;
 }
 
-TEST(a_peer_that_gives_up_says_why)
+TEST_WAITS(a_peer_that_gives_up_says_why, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	struct fixture_daemon daemon;
 	struct pe waiting, stuck;
@@ -389,7 +389,7 @@ static void *stop_soon(void *arg)
 }
 
 /* Thirty peers are thirty requests to clean up, and the first that is not answered is the last. */
-TEST(a_daemon_that_does_not_answer_holds_the_call_up_for_two_requests)
+TEST_WAITS(a_daemon_that_does_not_answer_holds_the_call_up_for_two_requests, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	const struct shmd_pair_attr attr = {.world = world, .pe = 100, .timeout_nsec = NSEC_PER_SEC};
 	const struct shmd_queues_attr queues = {.n_qps = 30};
@@ -416,7 +416,7 @@ TEST(a_daemon_that_does_not_answer_holds_the_call_up_for_two_requests)
 
 /* ---- what does not fit */
 
-TEST(sides_that_name_different_numbers_of_qps_get_an_error)
+TEST_WAITS(sides_that_name_different_numbers_of_qps_get_an_error, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	struct fixture_daemon daemon;
 	struct pe pes[2];

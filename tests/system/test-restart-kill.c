@@ -258,7 +258,7 @@ static unsigned int kill_at_random(struct fixture_keeper *keeper, struct traffic
 	return n_in_traffic;
 }
 
-TEST_TIMEOUT(daemon_killed_at_random_moments_loses_nothing_and_does_nothing_twice, 240)
+TEST_WAITS(daemon_killed_at_random_moments_loses_nothing_and_does_nothing_twice, 240)
 {
 	unsigned int n = test_is_full() ? MANY_KILLS : FEW_KILLS, n_in_traffic;
 	/* A kill seldom cuts an atomic. A simulated NIC is not killed: there every outcome is known. */
@@ -341,14 +341,14 @@ static void kill_at_each_step(const char *nics, unsigned int rounds, unsigned in
 }
 
 /* While one NIC dies at its step the other one may be in the middle of an atomic. */
-TEST_TIMEOUT(daemon_killed_at_each_step_of_the_executor_loses_nothing_and_does_nothing_twice, 240)
+TEST_WAITS(daemon_killed_at_each_step_of_the_executor_loses_nothing_and_does_nothing_twice, 240)
 {
 	unsigned int rounds = test_is_full() ? 10 : 1;
 
 	kill_at_each_step(BOTH_NICS, rounds, rounds / 2 + 1);
 }
 
-TEST_TIMEOUT(daemon_killed_at_each_step_of_one_executor_knows_all_outcomes_but_that_of_an_atomic_it_cut, 240)
+TEST_WAITS(daemon_killed_at_each_step_of_one_executor_knows_all_outcomes_but_that_of_an_atomic_it_cut, 240)
 {
 	kill_at_each_step(ONE_NIC, test_is_full() ? 10 : 1, 0);
 }

@@ -130,7 +130,7 @@ static void reload(struct manager *manager, struct fixture_daemon *daemon, const
 
 /* ---- status --------------------------------------------------------------------------------------------------- */
 
-TEST(status_line_counts_sessions_and_qps)
+TEST_WAITS(status_line_counts_sessions_and_qps, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	struct fixture_daemon daemon;
 	struct manager manager;
@@ -156,7 +156,7 @@ TEST(status_line_counts_sessions_and_qps)
 
 /* ---- watchdog ------------------------------------------------------------------------------------------------- */
 
-TEST_TIMEOUT(watchdog_is_pinged_at_less_than_half_its_time, 60)
+TEST_WAITS(watchdog_is_pinged_at_less_than_half_its_time, 60)
 {
 	const uint64_t watchdog = 1500 * NSEC_PER_MSEC;
 	struct fixture_daemon daemon;
@@ -180,7 +180,7 @@ TEST_TIMEOUT(watchdog_is_pinged_at_less_than_half_its_time, 60)
 	manager_deinit(&manager);
 }
 
-TEST(no_watchdog_asked_for_none_pinged)
+TEST_WAITS(no_watchdog_asked_for_none_pinged, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	struct fixture_daemon daemon;
 	struct manager manager;
@@ -196,7 +196,7 @@ TEST(no_watchdog_asked_for_none_pinged)
 }
 
 /* The fault stops the loop inside a callback; signals, NIC threads and the process go on. */
-TEST(hung_loop_is_pinged_for_no_more_and_can_be_aborted)
+TEST_WAITS(hung_loop_is_pinged_for_no_more_and_can_be_aborted, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	const struct rlimit no_core = {0};
 	struct fixture_daemon daemon;
@@ -231,7 +231,7 @@ TEST(hung_loop_is_pinged_for_no_more_and_can_be_aborted)
 }
 
 /* A manager that is busy for a while (its socket takes ten messages or so) delays no client. */
-TEST_TIMEOUT(manager_that_does_not_read_does_not_stop_the_loop, 60)
+TEST_WAITS(manager_that_does_not_read_does_not_stop_the_loop, 60)
 {
 	struct fixture_daemon daemon;
 	struct msg_status_rep status;
@@ -280,7 +280,7 @@ TEST(the_status_line_warns_of_names_that_nothing_has)
 	manager_deinit(&manager);
 }
 
-TEST(late_loop_is_logged)
+TEST_WAITS(late_loop_is_logged, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	struct fixture_daemon daemon;
 	struct manager manager;
@@ -403,7 +403,7 @@ TEST(reload_of_a_wrong_file_keeps_everything_and_says_line_and_reason)
 }
 
 /* No client comes meanwhile, whose request would move on what waits. */
-TEST_TIMEOUT(reload_ends_for_a_manager_that_was_busy, 60)
+TEST_WAITS(reload_ends_for_a_manager_that_was_busy, 60)
 {
 	struct fixture_daemon daemon;
 	struct manager manager;

@@ -199,7 +199,7 @@ static void *make_shared(size_t bytes)
 	return memory;
 }
 
-TEST_TIMEOUT(a_barrier_and_a_close_name_the_pes_that_do_not_come, 120)
+TEST_WAITS(a_barrier_and_a_close_name_the_pes_that_do_not_come, 120)
 {
 	struct absence *absence = make_shared(sizeof(*absence));
 	struct fixture_daemon daemon;
@@ -307,7 +307,7 @@ static int comes_late(const struct world_lab *lab, int pe, void *arg)
 }
 
 /* PE 1 has allocated by the record of a call that failed on PE 0, so PE 0 must not allocate by another one. */
-TEST_TIMEOUT(a_heap_is_lost_to_a_pe_whose_call_has_failed_half_way, 120)
+TEST_WAITS(a_heap_is_lost_to_a_pe_whose_call_has_failed_half_way, 120)
 {
 	int *is_refused = make_shared(sizeof(*is_refused));
 	struct fixture_daemon daemon;

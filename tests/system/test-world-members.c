@@ -378,7 +378,7 @@ static int waits_in_vain(const struct world_lab *lab, int pe, void *arg)
 	return 0;
 }
 
-TEST_TIMEOUT(a_pe_that_does_not_come_is_named_and_costs_no_id, 600)
+TEST_WAITS(a_pe_that_does_not_come_is_named_and_costs_no_id, 600)
 {
 	struct fixture_daemon daemon;
 
@@ -444,7 +444,7 @@ static int gives_up(const struct world_lab *lab, int pe, void *arg)
 	return 0;
 }
 
-TEST_TIMEOUT(a_pe_that_gives_up_at_any_step_leaves_no_wrong_team, 600)
+TEST_WAITS(a_pe_that_gives_up_at_any_step_leaves_no_wrong_team, 600)
 {
 	struct fixture_daemon daemon;
 
@@ -486,7 +486,7 @@ static int outlives_one(const struct world_lab *lab, int pe, void *arg)
 	return 0;
 }
 
-TEST_TIMEOUT(a_pe_that_dies_ends_the_call_and_the_others_make_a_team_without_it, 600)
+TEST_WAITS(a_pe_that_dies_ends_the_call_and_the_others_make_a_team_without_it, 600)
 {
 	struct fixture_daemon daemon;
 
@@ -634,7 +634,7 @@ static int leaves_no_entry(const struct world_lab *lab, int pe, void *arg)
 	return 0;
 }
 
-TEST_TIMEOUT(nothing_of_a_call_is_left_on_any_member_when_it_returns, 120)
+TEST_WAITS(nothing_of_a_call_is_left_on_any_member_when_it_returns, 120)
 {
 	struct fixture_daemon daemon;
 

@@ -156,12 +156,12 @@ static void lose_a_pe(const char *rc_peers)
 	ASSERT_OK(munmap(board, sizeof(*board)));
 }
 
-TEST_TIMEOUT(pes_by_dc_reach_each_other_after_the_end_of_one_is_forgiven, 120)
+TEST_WAITS(pes_by_dc_reach_each_other_after_the_end_of_one_is_forgiven, 120)
 {
 	lose_a_pe("0");
 }
 
-TEST_TIMEOUT(pes_by_rc_reach_each_other_after_the_end_of_one_is_forgiven, 120)
+TEST_WAITS(pes_by_rc_reach_each_other_after_the_end_of_one_is_forgiven, 120)
 {
 	lose_a_pe("16");
 }

@@ -255,21 +255,21 @@ static void work_through_kills(const struct way *way)
 	ASSERT_OK(munmap(board, sizeof(*board)));
 }
 
-TEST_TIMEOUT(a_world_on_queues_works_through_kills_of_the_daemon, 300)
+TEST_WAITS(a_world_on_queues_works_through_kills_of_the_daemon, 300)
 {
 	static const struct way rc = {SHMD_ALLOW_QUEUE, "16"};
 
 	work_through_kills(&rc);
 }
 
-TEST_TIMEOUT(a_world_on_dynamic_connections_works_through_kills_of_the_daemon, 300)
+TEST_WAITS(a_world_on_dynamic_connections_works_through_kills_of_the_daemon, 300)
 {
 	static const struct way dc = {SHMD_ALLOW_QUEUE, "0"};
 
 	work_through_kills(&dc);
 }
 
-TEST_TIMEOUT(a_world_whose_hot_peers_change_works_through_kills_of_the_daemon, 300)
+TEST_WAITS(a_world_whose_hot_peers_change_works_through_kills_of_the_daemon, 300)
 {
 	static const struct way hot = {SHMD_ALLOW_QUEUE, "0", true};
 
@@ -425,7 +425,7 @@ static void open_through_kills(const struct way *way)
 	ASSERT_OK(munmap(opening, sizeof(*opening)));
 }
 
-TEST_TIMEOUT(worlds_on_queues_open_and_close_through_kills_of_the_daemon, 300)
+TEST_WAITS(worlds_on_queues_open_and_close_through_kills_of_the_daemon, 300)
 {
 	static const struct way rc = {SHMD_ALLOW_QUEUE, "16"}, dc = {SHMD_ALLOW_QUEUE, "0"};
 
@@ -433,7 +433,7 @@ TEST_TIMEOUT(worlds_on_queues_open_and_close_through_kills_of_the_daemon, 300)
 	open_through_kills(&dc);
 }
 
-TEST_TIMEOUT(mapped_worlds_open_and_close_through_kills_of_the_daemon, 300)
+TEST_WAITS(mapped_worlds_open_and_close_through_kills_of_the_daemon, 300)
 {
 	static const struct way mapped = {SHMD_ALLOW_MAPPED, "16"};
 

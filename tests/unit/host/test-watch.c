@@ -214,7 +214,7 @@ static void expect_quiet(struct machine_scene *s)
 	ASSERT_EQ(poll(&poll_fd, 1, (int)(20 * LOOK_NSEC / NSEC_PER_MSEC)), 0);
 }
 
-TEST(changes_of_the_machine_are_reported_and_states_of_ports_are_not)
+TEST_WAITS(changes_of_the_machine_are_reported_and_states_of_ports_are_not, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	struct machine_nic nic = {.path = PCI_PATH, .name = "mlx5_0", .gbps = 100};
 	struct machine_scene s;
@@ -234,7 +234,7 @@ TEST(changes_of_the_machine_are_reported_and_states_of_ports_are_not)
 	machine_deinit(&s);
 }
 
-TEST(a_file_that_describes_the_machine_replaces_it)
+TEST_WAITS(a_file_that_describes_the_machine_replaces_it, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	char path[] = "/tmp/shmemd-watch-XXXXXX";
 	int fd = mkstemp(path);
@@ -295,7 +295,7 @@ static void await_closed(int fd)
 	}
 }
 
-TEST(a_driver_that_hangs_hides_no_change_of_the_machine)
+TEST_WAITS(a_driver_that_hangs_hides_no_change_of_the_machine, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	struct machine_nic nic = {.path = PCI_PATH, .name = "mlx5_0", .gbps = 100};
 	struct machine_scene s;

@@ -244,12 +244,12 @@ static void breaks(enum ring_agent_mood mood, unsigned int nic)
 	rig_close(&rig);
 }
 
-TEST(an_agent_that_stands_still_ends_requests_in_time)
+TEST_WAITS(an_agent_that_stands_still_ends_requests_in_time, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	breaks(RING_AGENT_STILL, 0);
 }
 
-TEST(an_agent_that_stands_still_ends_requests_of_other_nics_in_time)
+TEST_WAITS(an_agent_that_stands_still_ends_requests_of_other_nics_in_time, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	breaks(RING_AGENT_STILL, 1);
 }
@@ -303,7 +303,7 @@ TEST(a_context_with_requests_under_way_closes_at_once)
 }
 
 /* Its executor takes back what the agent of the other NIC has begun, and not what waits for room in that agent's ring. */
-TEST(a_nic_ends_without_the_requests_that_a_slow_agent_of_another_has_not_begun)
+TEST_WAITS(a_nic_ends_without_the_requests_that_a_slow_agent_of_another_has_not_begun, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	enum { N = 64, AT_ONCE = DATA_BYTES / 65536 };
 	struct client a;
@@ -399,12 +399,12 @@ static void end_region(unsigned int nic)
 	rig_close(&rig);
 }
 
-TEST(nothing_is_asked_of_an_agent_in_a_region_that_has_ended)
+TEST_WAITS(nothing_is_asked_of_an_agent_in_a_region_that_has_ended, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	end_region(0);
 }
 
-TEST(nothing_that_other_nics_ask_is_asked_of_an_agent_in_a_region_that_has_ended)
+TEST_WAITS(nothing_that_other_nics_ask_is_asked_of_an_agent_in_a_region_that_has_ended, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	end_region(1);
 }

@@ -310,7 +310,7 @@ TEST(executor_whose_port_is_down_sleeps_although_its_peers_leave)
 }
 
 /* It lies in a channel that the executor has not seen yet. */
-TEST(first_request_to_an_executor_that_stands_still_is_lost_when_its_port_goes_down)
+TEST_WAITS(first_request_to_an_executor_that_stands_still_is_lost_when_its_port_goes_down, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	struct nic_qp_params params = short_params;
 	struct client alice, bob;

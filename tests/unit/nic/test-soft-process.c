@@ -123,7 +123,7 @@ TEST(a_user_has_one_process_for_all_nics_which_ends_a_while_after_the_last_conte
 	rig_close(&rig);
 }
 
-TEST(sessions_that_come_while_a_process_ends_get_another_one)
+TEST_WAITS(sessions_that_come_while_a_process_ends_get_another_one, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	struct client a;
 	struct rig rig;
@@ -578,7 +578,7 @@ static void go_on_elsewhere(bool is_to_threads)
 	rig_close(&rig);
 }
 
-TEST(a_context_goes_on_in_threads_once_its_process_has_died)
+TEST_WAITS(a_context_goes_on_in_threads_once_its_process_has_died, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	go_on_elsewhere(true);
 }
@@ -727,7 +727,7 @@ TEST(a_process_without_room_for_descriptors_refuses_one_request_or_question)
 }
 
 /* A process that sleeps in the kernel does not die before it wakes; here somebody else has its lock. */
-TEST(nothing_goes_on_before_the_former_process_has_died_and_a_daemon_does_not_wait_for_it_for_long)
+TEST_WAITS(nothing_goes_on_before_the_former_process_has_died_and_a_daemon_does_not_wait_for_it_for_long, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	struct nic_imported imported = {0};
 	struct left left;

@@ -65,7 +65,7 @@ TEST_TIMEOUT(packet_that_comes_after_the_drain_is_closed_and_not_reported, 60)
 	scene_deinit(&s);
 }
 
-TEST_TIMEOUT(death_of_a_porter_after_the_drain_is_not_reported_to_the_session, 60)
+TEST_WAITS(death_of_a_porter_after_the_drain_is_not_reported_to_the_session, 60)
 {
 	struct client client;
 	struct scene s;
@@ -80,7 +80,7 @@ TEST_TIMEOUT(death_of_a_porter_after_the_drain_is_not_reported_to_the_session, 6
 	scene_deinit(&s);
 }
 
-TEST_TIMEOUT(another_porter_is_given_what_one_that_died_had, 60)
+TEST_WAITS(another_porter_is_given_what_one_that_died_had, 60)
 {
 	struct client client;
 	struct scene s;
@@ -122,7 +122,7 @@ static void kill_unseen(void)
 }
 
 /* Between two porters the daemon is the only one who has it: its close is not the last one even then. */
-TEST_TIMEOUT(close_while_no_porter_runs_is_left_to_the_next_one, 60)
+TEST_WAITS(close_while_no_porter_runs_is_left_to_the_next_one, 60)
 {
 	struct client client;
 	struct scene s;
@@ -146,7 +146,7 @@ TEST_TIMEOUT(close_while_no_porter_runs_is_left_to_the_next_one, 60)
 }
 
 /* The same before its death was seen. */
-TEST_TIMEOUT(close_behind_the_back_of_a_dead_porter_is_left_to_the_next_one, 60)
+TEST_WAITS(close_behind_the_back_of_a_dead_porter_is_left_to_the_next_one, 60)
 {
 	struct client client;
 	struct scene s;
@@ -166,7 +166,7 @@ TEST_TIMEOUT(close_behind_the_back_of_a_dead_porter_is_left_to_the_next_one, 60)
 	scene_deinit(&s);
 }
 
-TEST_TIMEOUT(socket_that_ends_behind_the_back_of_a_dead_porter_is_left_to_the_next_one, 60)
+TEST_WAITS(socket_that_ends_behind_the_back_of_a_dead_porter_is_left_to_the_next_one, 60)
 {
 	struct client client;
 	int fds[2], pipe;
@@ -194,7 +194,7 @@ TEST_TIMEOUT(socket_that_ends_behind_the_back_of_a_dead_porter_is_left_to_the_ne
 }
 
 /* News that the daemon leaves unread are an error to its porter, which comes before orders that are still on their way. */
-TEST_TIMEOUT(orders_behind_a_reset_are_carried_out, 60)
+TEST_WAITS(orders_behind_a_reset_are_carried_out, 60)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct client first, second;
@@ -265,7 +265,7 @@ static void __attribute__((noreturn)) be_daemon(const struct grave *grave)
 }
 
 /* Also when the daemon has died, and the porter waits for the next one to take over what is kept. */
-TEST_TIMEOUT(descriptors_of_a_kept_session_outlast_a_deaf_manager_and_go_while_the_porter_waits_for_the_next_daemon, 60)
+TEST_WAITS(descriptors_of_a_kept_session_outlast_a_deaf_manager_and_go_while_the_porter_waits_for_the_next_daemon, 60)
 {
 	uint64_t end = nsec_now() + MANAGER_NSEC;
 	struct grave grave;
@@ -426,7 +426,7 @@ TEST_TIMEOUT(packet_comes_without_its_descriptor_while_too_many_are_unread, 60)
 }
 
 /* The request ends with an error, and the slot with the next porter. */
-TEST_TIMEOUT(request_does_not_wait_for_a_porter_that_cannot_be_forked, 60)
+TEST_WAITS(request_does_not_wait_for_a_porter_that_cannot_be_forked, 60)
 {
 	uint64_t end = nsec_now() + PATIENCE_NSEC;
 	struct client client;
@@ -498,7 +498,7 @@ TEST_TIMEOUT(end_of_the_zygote_is_reported_and_ends_waits_for_porters, 60)
 	foreign_account_unref(s.account);
 }
 
-TEST_TIMEOUT(lasting_descriptor_is_given_to_the_next_porter, 60)
+TEST_WAITS(lasting_descriptor_is_given_to_the_next_porter, 60)
 {
 	uint64_t end = nsec_now() + PATIENCE_NSEC;
 	struct client client;
@@ -522,7 +522,7 @@ TEST_TIMEOUT(lasting_descriptor_is_given_to_the_next_porter, 60)
 	scene_deinit(&s);
 }
 
-TEST_TIMEOUT(death_of_a_porter_ends_waits_for_it, 60)
+TEST_WAITS(death_of_a_porter_ends_waits_for_it, 60)
 {
 	struct client client;
 	struct scene s;
@@ -554,7 +554,7 @@ static void on_ready(void *arg)
 }
 
 /* One that had its porter, and whose porter died, waits as a new one does. */
-TEST_TIMEOUT(arrival_of_a_socket_at_its_porter_is_reported, 60)
+TEST_WAITS(arrival_of_a_socket_at_its_porter_is_reported, 60)
 {
 	struct porter_slot_attr attr = {.uid = UID, .packet = on_packet, .ready = on_ready};
 	uint64_t end = nsec_now() + PATIENCE_NSEC;

@@ -256,7 +256,7 @@ static void *continue_later(void *arg)
 	return NULL;
 }
 
-TEST_TIMEOUT(a_close_does_not_cut_a_result_that_a_neighbour_takes_slowly, 60)
+TEST_WAITS(a_close_does_not_cut_a_result_that_a_neighbour_takes_slowly, 60)
 {
 	pid_t pids[2];
 	pthread_t thread;

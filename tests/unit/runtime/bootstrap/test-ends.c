@@ -38,7 +38,7 @@ static void open_late(struct job *job, int rank)
 	b.ops->close(&b);
 }
 
-TEST_TIMEOUT(a_late_rank_is_waited_for_also_rank_0, 60)
+TEST_WAITS(a_late_rank_is_waited_for_also_rank_0, 60)
 {
 	for (int late = 0; late < 3; late += 2) {
 		struct bootstrap_attr attr = {.interface = "=lo", .unbound = true};
@@ -63,7 +63,7 @@ static void open_without_some(struct job *job, int rank)
 	ASSERT_STREQ(text, "ranks 3, 7-9 of 16 did not come within 2 s");
 }
 
-TEST_TIMEOUT(all_ranks_learn_which_are_missing, 60)
+TEST_WAITS(all_ranks_learn_which_are_missing, 60)
 {
 	struct job job;
 
@@ -85,7 +85,7 @@ static void miss_a_call(struct job *job, int rank)
 	b.ops->close(&b);
 }
 
-TEST_TIMEOUT(all_ranks_learn_which_missed_a_call, 60)
+TEST_WAITS(all_ranks_learn_which_missed_a_call, 60)
 {
 	pthread_barrier_t barrier;
 	struct job job;
@@ -154,7 +154,7 @@ static void open_with_duplicate(struct job *job, int who)
 	}
 }
 
-TEST_TIMEOUT(rank_0_names_the_duplicate_beside_the_missing_rank, 60)
+TEST_WAITS(rank_0_names_the_duplicate_beside_the_missing_rank, 60)
 {
 	struct job job;
 
@@ -207,7 +207,7 @@ TEST_TIMEOUT(libraries_of_two_versions_fail_on_both_sides, 60)
 	job_run_threads(&job, 0, 1);
 }
 
-TEST_TIMEOUT(without_rank_0_the_others_name_its_address, 60)
+TEST_WAITS(without_rank_0_the_others_name_its_address, 60)
 {
 	struct bootstrap_attr attr = {.interface = "=lo", .unbound = true};
 	char text[JOB_TEXT_BYTES];
@@ -387,7 +387,7 @@ static void die_while_opening(struct job *job, int rank)
 	ASSERT(strstr(text, "rank 3 has ended"));
 }
 
-TEST_TIMEOUT(a_rank_that_dies_while_the_job_opens_ends_the_opening, 60)
+TEST_WAITS(a_rank_that_dies_while_the_job_opens_ends_the_opening, 60)
 {
 	struct job job;
 	pid_t pids[6];
@@ -493,7 +493,7 @@ static void fork_while_opening(struct job *job, int rank)
 		pause();
 }
 
-TEST_TIMEOUT(the_death_of_a_rank_is_seen_although_it_forked_while_it_opened, 100)
+TEST_WAITS(the_death_of_a_rank_is_seen_although_it_forked_while_it_opened, 100)
 {
 	struct deadly *deadly = mmap(NULL, sizeof(*deadly), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct job job;

@@ -215,7 +215,7 @@ static void open_by_torchrun(struct job *job, int rank)
 	second.ops->close(&second);
 }
 
-TEST_TIMEOUT(ranks_meet_by_the_variables_of_torchrun_beside_a_port_that_is_taken, 60)
+TEST_WAITS(ranks_meet_by_the_variables_of_torchrun_beside_a_port_that_is_taken, 60)
 {
 	struct sockaddr_in next = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	struct job job = {.size = 4, .rank = open_by_torchrun};

@@ -36,7 +36,7 @@ static void run_two_nodes(const char *how, char output[OUTPUT_BYTES])
 	ASSERT_EQ(status, 0);
 }
 
-TEST_TIMEOUT(ranks_meet_across_nodes_although_the_first_calls_itself_loopback, 150)
+TEST_WAITS(ranks_meet_across_nodes_although_the_first_calls_itself_loopback, 150)
 {
 	char output[OUTPUT_BYTES], line[64];
 
@@ -48,7 +48,7 @@ TEST_TIMEOUT(ranks_meet_across_nodes_although_the_first_calls_itself_loopback, 1
 }
 
 /* The link between them is set down, so no kernel reports the ends of connections. Each rank gives the other node 2 s. */
-TEST_TIMEOUT(ranks_hear_of_all_ranks_of_a_node_that_is_lost, 240)
+TEST_WAITS(ranks_hear_of_all_ranks_of_a_node_that_is_lost, 240)
 {
 	char output[OUTPUT_BYTES], line[64];
 

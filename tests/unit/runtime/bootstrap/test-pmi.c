@@ -95,15 +95,24 @@ TEST_TIMEOUT(ranks_meet_by_pmi_2, 60)
 	run_job(5, "pmi2", 5, 0, -1);
 }
 
-TEST_TIMEOUT(an_abort_reaches_the_launcher, 60)
+static void abort_job(const char *module)
 {
 	uint64_t start = nsec_now();
 
 	setenv("BOOTSTRAP_RANK_END", "abort", 1);
-	run_job(3, "pmi1", 0, 17, 17);
+	run_job(3, module, 0, 17, 17);
 	/* The other ranks leave it the time to end them. */
 	ASSERT_GE(nsec_now() - start, NSEC_PER_SEC / 2);
-	run_job(3, "pmi2", 0, 17, 17);
+}
+
+TEST_WAITS(an_abort_reaches_the_launcher_by_pmi_1, 60)
+{
+	abort_job("pmi1");
+}
+
+TEST_WAITS(an_abort_reaches_the_launcher_by_pmi_2, 60)
+{
+	abort_job("pmi2");
 }
 
 static struct fake_pmi *launcher;
@@ -139,7 +148,7 @@ static void refuse(const char *module, const char *answer, int error, const char
 	fake_pmi_stop(launcher, &finalized, &aborted);
 }
 
-TEST_TIMEOUT(wrong_answers_of_a_launcher_are_errors_with_a_sentence, 60)
+TEST_WAITS(wrong_answers_of_a_launcher_are_errors_with_a_sentence, 60)
 {
 	static char longest[PMI_MOST_BYTES];
 
@@ -277,7 +286,7 @@ static void open_pmix_that_hangs(const char *hangs)
 	b.ops->close(&b);
 }
 
-TEST_TIMEOUT(a_daemon_of_pmix_that_never_answers_holds_up_no_process, 60)
+TEST_WAITS(a_daemon_of_pmix_that_never_answers_holds_up_no_process, 60)
 {
 	static const char *const hangs[] = {"PMIx_Init", "PMIx_Commit", "PMIx_Finalize", "nothing", "PMIx_Abort"};
 	pid_t pids[5];
@@ -301,7 +310,7 @@ static void open_shmem_alone(const char *path)
 	must_time_out("openshmem", "an earlier call of the OpenSHMEM library has not returned yet");
 }
 
-TEST_TIMEOUT(a_pe_of_openshmem_that_never_comes_does_not_hold_up_the_others, 60)
+TEST_WAITS(a_pe_of_openshmem_that_never_comes_does_not_hold_up_the_others, 60)
 {
 	char path[64];
 	pid_t pid;

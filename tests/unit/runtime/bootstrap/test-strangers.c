@@ -101,7 +101,7 @@ static void *send_slowly(void *arg)
 	return NULL;
 }
 
-TEST_TIMEOUT(strangers_that_are_silent_slow_many_or_noisy_do_not_stop_a_job, 120)
+TEST_WAITS(strangers_that_are_silent_slow_many_or_noisy_do_not_stop_a_job, 120)
 {
 	pthread_t noise, slow;
 	int silent[N_SILENT];
@@ -226,7 +226,7 @@ static void open_alone(struct job *job, int rank)
 	_exit(job_open(job, rank, &b, NULL) ? 1 : 0);
 }
 
-TEST_TIMEOUT(a_process_with_another_secret_does_not_get_in, 120)
+TEST_WAITS(a_process_with_another_secret_does_not_get_in, 120)
 {
 	char text[JOB_TEXT_BYTES];
 	struct shmd_bootstrap b;

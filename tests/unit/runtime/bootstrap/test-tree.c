@@ -431,7 +431,7 @@ static uint64_t cpu_nsec(void)
 }
 
 /* It has shut the connection to the one when the other's goodbye comes, which it cannot pass on. */
-TEST(a_close_that_waits_for_a_slow_rank_leaves_the_cpu_to_others)
+TEST_WAITS(a_close_that_waits_for_a_slow_rank_leaves_the_cpu_to_others, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	struct frame bye = {.type = FRAME_BYE, .rank = 1}, frame;
 	struct link *slow;
@@ -539,7 +539,7 @@ static void say_at_once(const struct frame *first, const struct frame *second)
 	ASSERT_EQ(send(neighbour->fd, bytes, sizeof(bytes), MSG_NOSIGNAL), (ssize_t)sizeof(bytes));
 }
 
-TEST(a_call_that_has_returned_ends_well_below_even_if_this_rank_dies_at_once)
+TEST_WAITS(a_call_that_has_returned_ends_well_below_even_if_this_rank_dies_at_once, TEST_DEFAULT_TIMEOUT_SEC)
 {
 	struct frame result = {.type = FRAME_RESULT, .kind = COLLECT_GATHER, .bytes = 3, .body = (uint8_t *)"xyz"};
 	struct frame gone = {.type = FRAME_GONE, .rank = 5};
