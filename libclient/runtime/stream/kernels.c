@@ -117,7 +117,7 @@ int stream_kernels_run(const struct stream_kernels *kernels, enum stream_kernel 
 	int r;
 
 	call->source = kernels->result_addr;
-	r = stream_kernels_start(kernels, kernel, call, kernels->device->stream);
+	r = stream_kernels_launch(kernels, kernel, call, kernels->device->stream);
 	return r ? r : device_read(kernels->device, ret_result, kernels->result_addr, sizeof(*ret_result));
 }
 
