@@ -16,9 +16,9 @@ PUBLIC = re.compile(r'kernels/dev/[^/]+\.h$')
 IMPL = re.compile(r'kernels/dev/impl/[^/]+\.h$')
 PAGE = 'libclient/man/shmd_dev_qp.3'
 PAGES = {'kernels/dev/coll.h': 'libclient/man/shmd_dev_coll.3', 'kernels/dev/pe.h': 'libclient/man/shmd_dev_pe.3'}
-WITH_ASSEMBLY = {f'kernels/dev/impl/{name}.h' for name in ('annotate', 'order', 'order-callers')} | {'kernels/bitcode/builtins.h'}
+WITH_ASSEMBLY = {f'kernels/dev/impl/{name}.h' for name in ('annotate', 'order', 'order-callers', 'order-pes')} | {'kernels/bitcode/builtins.h'}
 
-FUNCTION = re.compile(r'^SHMDI_(?:FN|API|SLOW|APART) [\w *]*?\b(\w+)\(', re.M)
+FUNCTION = re.compile(r'^SHMDI_(?:FN|API|SLOW|APART|FAR) [\w *]*?\b(\w+)\(', re.M)
 HOOK = re.compile(r'^(?!SHMDI_)(?:\w+ )+\*?(shmd_\w+)\([^;{]*\);', re.M)
 OTHERS = [
     re.compile(r'^#\s*define (\w+)', re.M),

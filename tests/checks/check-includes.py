@@ -61,7 +61,7 @@ ROOMS = [
     # This one works in GPU memory by itself.
     Room('libclient/compat/nvshmem', ours=('libclient/include', 'libclient/cuda', 'libclient/runtime/gpu/device.h', 'proto/base', 'kernels/abi',
                                            'kernels/dev')),
-    Room('libclient/ctl', ours=('libclient/include', 'kernels/abi', 'kernels/host', 'daemon/topo/topo.h',
+    Room('libclient/ctl', ours=('libclient/include', 'libclient/compat/nvshmem/versions.h', 'kernels/abi', 'kernels/host', 'daemon/topo/topo.h',
                                 'daemon/topo/check.h', 'libclient/runtime/run/run.h', 'proto/base/show.h', 'proto/base/suggest.h', 'proto/base/unicode.h', 'config')),
     Room('daemon/engine', ours=('kernels/abi', 'kernels/host', 'proto/base')),
     Room('daemon/host', ours=('proto/base',)),

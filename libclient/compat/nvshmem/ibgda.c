@@ -12,42 +12,9 @@
 #define DEFAULT_DEPTH 1024u
 #define LEAST_DEPTH 128u
 #define MOST_DEPTH 32768u
-#define MOST_RC 512
 #define TIMEOUT 18 /* 4.096 us << 18, 1.07 s; then requests are sent again */
 
 /* ---- settings */
-
-/* NVSHMEM's own variable. Only these queues need it, so no row of the runtime's settings has it. */
-static int read_counts(struct nvs_ibgda *ibgda)
-{
-	const char *text = getenv("NVSHMEM_IBGDA_NUM_RC_PER_PE");
-	long n = 1;
-	char *end;
-
-	if (text && *text) {
-		errno = 0;
-		n = strtol(text, &end, 0);
-		if (*end || errno || n < 1 || n > MOST_RC)
-			return shmd_error_set(-EINVAL, "NVSHMEM_IBGDA_NUM_RC_PER_PE is '%s', and not a number from 1 to %d", text, MOST_RC);
-	}
-	ibgda->n_rc = (uint32_t)n;
-	ibgda->n_to_each = ibgda->n_rc * nvs_ibgda_orders(ibgda->n_rc);
-	/* bounded: TEAM_MAX_PES PEs, 2 * MOST_RC each */
-	ibgda->n_queues = (uint32_t)(nvs.facts.npes - 1) * ibgda->n_to_each + 1;
-	return 0;
-}
-
-int nvs_ibgda_tell_count(const struct nvs_client *client)
-{
-	struct nvs_ibgda asked = {.n_rc = 0};
-	const char *text = getenv("NVSHMEM_IBGDA_NUM_RC_PER_PE");
-	int r;
-
-	if (!client->transport || !text || !*text)
-		return 0;
-	r = read_counts(&asked);
-	return r ? r : device_write_word(nvs.device, client->transport + offsetof(struct nvs_ibgda_state, num_rc_per_pe), asked.n_rc, sizeof(uint32_t));
-}
 
 static uint32_t read_depth(void)
 {
@@ -93,7 +60,7 @@ static int make_results(struct nvs_ibgda *ibgda)
 static int make_local(struct nvs_ibgda *ibgda)
 {
 	struct shmd_queues_attr attr = {.sq_wqebbs = read_depth(), .sharing = SHMD_SHARING_GPU, .gpu_driven = 1};
-	int r = read_counts(ibgda);
+	int r = nvs_ibgda_count(ibgda);
 
 	attr.n_qps = ibgda->n_queues;
 	if (!r)

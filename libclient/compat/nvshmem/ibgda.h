@@ -58,6 +58,8 @@ void nvs_ibgda_finish(void);
 void nvs_ibgda_drop(void);
 /* Collective: the heap may have grown, and kernels get the keys of what is new. An error is that of all PEs. Nothing without queues. */
 int nvs_ibgda_follow(void);
+/* Fills in how many queues there are, as $NVSHMEM_IBGDA_NUM_RC_PER_PE says. Local. */
+int nvs_ibgda_count(struct nvs_ibgda *ibgda);
 /* The state of the queues to a device library. */
 int nvs_ibgda_show(const struct nvs_client *client);
 /* In a job without queues: how many there would be to each PE, as the user says, for kernels (DeepEP) that look at it and then use none. */
