@@ -23,13 +23,15 @@ bool session_pe_runs_fit(const struct msg_pe_run *runs, unsigned int n_runs, uns
 	return true;
 }
 
+#define MAX_CHUNKS 64u /* of a heap */
+
 static bool is_right(const struct msg_pe_report_req *report)
 {
 	uint64_t n_peers = (uint64_t)report->n_mapped + report->n_rc + report->n_dc;
 
 	return report->n_pes <= INT32_MAX && report->pe < report->n_pes && report->node < report->n_pes &&
 	       report->node_pe < report->n_pes && n_peers < report->n_pes && report->gpu.n_mapped < report->n_pes &&
-	       report->gpu.used_bytes <= report->gpu.heap_bytes &&
+	       report->gpu.used_bytes <= report->gpu.heap_bytes && report->gpu.n_chunks <= MAX_CHUNKS &&
 	       session_pe_runs_fit(report->runs, report->n_runs, report->n_ways, report->n_pes);
 }
 

@@ -156,7 +156,7 @@ SHMD_PIN_OFFSET(struct shmd_dev_world, n_gone, 320);
  */
 struct shmd_dev_near {
 	uint64_t own_addr; /* offset 0 of the caller's own */
-	uint64_t used_bytes; /* in use when the context was made; there may be more now */
+	uint64_t used_bytes; /* in use when the context was made, or copied; there may be more now */
 	uint64_t gone_addr; /* n_gone of the world */
 	uint32_t heap;
 	uint32_t flags; /* SHMD_NEAR_* */

@@ -99,7 +99,7 @@ SHMDI_FN struct shmd_dev_coll shmd_dev_coll_math(void *dest, const void *source,
 /* Bytes of an element; 0 for an unknown type, or one that the build does not have. */
 SHMDI_FN uint32_t shmd_dev_type_bytes(uint32_t type);
 
-/* How a call works. */
+/* How a call works. On teams that have words, reductions of up to SHMD_DEV_WORDS_DATA bytes go by these, whatever the plan. */
 enum shmd_dev_coll_plan {
 	SHMD_DEV_COLL_LOCAL = 0, /* one PE: a copy */
 	SHMD_DEV_COLL_SLOTS = 1, /* each PE tells each other, and the data travels with it */

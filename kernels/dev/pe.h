@@ -7,10 +7,10 @@
  * by loads, stores and atomics; everything else goes by the queues of the context. Both have the same meaning.
  *
  * Every function returns enum shmd_dev_status, unless its comment says otherwise: SHMD_DEV_OK, or a negative status; then it has
- * written no output:
+ * written no output, but what get and fetch_nbi have read from a PE that has ended:
  *
  *	SHMD_DEV_TIMEOUT	the time limit passed; what was begun may still be carried out
- *	SHMD_DEV_PE_GONE	the PE has ended. Waits for memory, syncs and locks: some PE has, and the program has not yet
+ *	SHMD_DEV_PE_GONE	the PE has ended. On mapped memory a kernel may see that only behind its next wait, fence or quiet. Waits for memory, syncs and locks: some PE has, and the program has not yet
  *			acknowledged it (world.n_gone_known). Syncs also: a PE of the team has ended, acknowledged or not
  *	SHMD_DEV_HEALTH	the session has ended, or the NIC is down
  *	SHMD_DEV_CQE_ERROR	a request on a queue failed

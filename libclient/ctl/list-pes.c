@@ -101,7 +101,7 @@ static void pe_row(struct table *table, const struct shmd_pe_item *item)
 	table_add(table, "%u", item->uid);
 	table_add(table, "%u", item->pid);
 	table_add(table, "%s", item->command[0] ? item->command : "-");
-	table_add(table, "%s", item->gpu.gpu[0] ? item->gpu.gpu : item->gpus[0] ? item->gpus : "-");
+	table_add(table, "%s", item->gpus[0] ? item->gpus : item->gpu.gpu[0] ? item->gpu.gpu : "-");
 	table_add(table, "%s", item->nics[0] ? item->nics : "-");
 	table_add(table, "%s", units_bytes(item->heap_bytes, buf));
 	add_gpu_heap(table, &item->gpu);

@@ -133,6 +133,9 @@ class Runs:
             last = Run(self.options, daemon, 'nobody', 'queues', 0)
             last.go()
             self.note(last, 'nobody', 'queues')
+        except (RuntimeError, OSError) as error:
+            with self.lock:
+                self.faults.append(f'job {number}: {error}')
         finally:
             daemon.stop()
 

@@ -197,8 +197,13 @@ static void assert_says(const struct report *report, const char *words)
 	{                                                                                          \
 		static struct report report;                                                       \
                                                                                                    \
-		if (!getenv(VICTIM))                                                               \
-			examine_##name_(&report);                                                  \
+		if (getenv(VICTIM))                                                                \
+			return;                                                                    \
+		unsetenv("SHMEMD_TEST_BACKEND");                                                   \
+		unsetenv("MLX5SIM_ROOT");                                                          \
+		unsetenv("SHMEMD_SOCKET");                                                         \
+		unsetenv("SHMEMD_TEST_TIMES");                                                     \
+		examine_##name_(&report);                                                          \
 	}                                                                                          \
 	static void examine_##name_(struct report *report)
 
@@ -236,7 +241,6 @@ EXAMINE(summary_counts_each_outcome)
 
 EXAMINE(tests_that_wait_run_beside_each_other)
 {
-	unsetenv("SHMEMD_TEST_BACKEND");
 	run_self("all", "", report);
 	assert_says(report, "ok   victim_waits_for_the_last_one\n");
 }
@@ -252,7 +256,7 @@ EXAMINE(times_are_printed_on_request)
 {
 	setenv("SHMEMD_TEST_TIMES", "1", 1);
 	run_self("nobody", "", report);
-	assert_says(report, "# victim_skips: 0.0");
+	assert_says(report, "# victim_skips: ");
 	assert_says(report, " s of a CPU\nok   victim_skips\n");
 }
 

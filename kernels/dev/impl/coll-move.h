@@ -3,7 +3,8 @@
  * Collectives that move data: the bodies. Contracts are in coll.h, which includes this.
  *
  * A few bytes travel with the exchange, in slots. Everything else is read by those who want it, straight from source into dest: all
- * have called (meet), each reads, all have read (meet again).
+ * have called (meet), each reads, all have read (meet again). Where a team has the scratch of all at hand, as in kernels, fcollect and alltoall
+ * write instead.
  */
 #include <shmd/dev/coll.h>
 

@@ -167,7 +167,7 @@ SHMDI_FN int shmd_dev_reduce_as(struct shmd_dev_ctx *ctx, struct shmd_dev_team *
 	uint64_t bytes = shmdi_coll_times(args->n, shmd_dev_type_bytes(args->type));
 	int rc = team->coll_status;
 
-	if (SHMDI_LIKELY(!rc && shmdi_math_by_words(team, args, bytes))) {
+	if (!rc && shmdi_math_by_words(team, args, bytes)) {
 		if (SHMDI_UNLIKELY(!shmdi_math_is_near(ctx, args, bytes)))
 			rc = shmdi_words_check(ctx, args, bytes);
 		return rc ? rc : shmdi_words_reduce(ctx, team, args, bytes, mode);

@@ -371,7 +371,7 @@ SHMDI_FN int shmdi_coll_meet_far(const struct shmdi_coll *c)
 SHMDI_FN int shmdi_coll_meet(struct shmdi_coll *c)
 {
 	c->number++;
-	return SHMDI_LIKELY(c->is_near) ? shmdi_coll_meet_near(c) : shmdi_coll_meet_far(c);
+	return SHMDI_IS_FAR(!c->is_near) ? shmdi_coll_meet_far(c) : shmdi_coll_meet_near(c);
 }
 
 #endif

@@ -186,7 +186,7 @@ SHMDI_FN int shmdi_words_take(struct shmd_dev_ctx *ctx, const struct shmdi_words
 	return rc;
 }
 
-/* The marks begin anew. One caller; the number of its meeting in *ret_number. */
+/* The marks begin anew. One caller. */
 SHMDI_SLOW int shmdi_words_clear_one(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, struct shmd_dev_mode mode)
 {
 	uint64_t *word = (uint64_t *)(uintptr_t)(SHMDI_FIXED(team->near_scratch[0]) + SHMDI_FIXED(team->words_from_scratch));
@@ -203,14 +203,17 @@ SHMDI_SLOW int shmdi_words_clear_one(struct shmd_dev_ctx *ctx, struct shmd_dev_t
 	return rc;
 }
 
-/* Begins one: behind a barrier of the scope. */
+/* Begins one, with a barrier of the scope. */
 SHMDI_FN int shmdi_words_begin(struct shmdi_words *words, struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, const struct shmd_dev_mode *mode)
 {
 	int rc = SHMD_DEV_OK;
 
-	(void)shmdi_scope_enter(mode->scope);
 	words->team = team;
+	/* All threads read it in front of this barrier; the leader counts behind it, and in front of the last one. */
 	words->number = team->n_words;
+	(void)shmdi_scope_enter(mode->scope);
+	if (shmdi_scope_is_leader(mode->scope))
+		team->n_words = words->number + 1;
 	words->mark = (uint32_t)words->number << 1 | 1;
 	words->buffer = SHMDI_FIXED(team->words_from_scratch) + (words->number & 1) * SHMD_DEV_WORDS_BUFFER_BYTES;
 	words->own = SHMDI_FIXED(team->near_scratch[0]) + words->buffer;
@@ -235,10 +238,11 @@ SHMDI_FN int shmdi_words_reduce(struct shmd_dev_ctx *ctx, struct shmd_dev_team *
 		rc = shmdi_words_take(ctx, &words, args, bytes, &mode);
 	}
 	rc = shmdi_scope_agree(mode.scope, rc);
-	if (shmdi_scope_is_leader(mode.scope)) {
-		team->n_words = words.number + 1;
-		if (SHMDI_UNLIKELY(rc))
+	if (SHMDI_UNLIKELY(rc)) {
+		if (shmdi_scope_is_leader(mode.scope))
 			team->coll_status = rc;
+		/* The next call looks at it in front of its first barrier. */
+		(void)shmdi_scope_enter(mode.scope);
 	}
 	return rc;
 }

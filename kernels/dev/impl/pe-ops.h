@@ -53,9 +53,11 @@ SHMDI_FN int shmdi_pe_put(struct shmd_dev_ctx *ctx, void *dest, const void *sour
 			  const struct shmd_dev_mode *mode, int waits)
 {
 	(void)shmdi_scope_enter(mode->scope);
-	if (SHMDI_IS_FAR(shmdi_scope_any(mode->scope, shmdi_near_put(ctx, dest, source, bytes, pe, mode->scope))))
-		return shmdi_far_put(ctx, dest, source, bytes, pe, *mode, waits);
-	return SHMD_DEV_OK;
+	if (!SHMDI_IS_FAR(shmdi_scope_any(mode->scope, shmdi_near_put(ctx, dest, source, bytes, pe, mode->scope))))
+		return SHMD_DEV_OK;
+	/* Once in place and not again: a peer may have seen the word, and changed it since. */
+	return shmdi_near_find(ctx, dest, bytes, pe) ? shmdi_near_look(ctx, pe, mode->scope)
+						     : shmdi_far_put(ctx, dest, source, bytes, pe, *mode, waits);
 }
 
 SHMDI_FAR int shmdi_far_get(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
@@ -92,9 +94,10 @@ SHMDI_FN int shmdi_pe_get(struct shmd_dev_ctx *ctx, void *dest, const void *sour
 			  const struct shmd_dev_mode *mode, int waits)
 {
 	(void)shmdi_scope_enter(mode->scope);
-	if (SHMDI_IS_FAR(shmdi_scope_any(mode->scope, shmdi_near_get(ctx, dest, source, bytes, pe, mode->scope))))
-		return shmdi_far_get(ctx, dest, source, bytes, pe, *mode, waits);
-	return SHMD_DEV_OK;
+	if (!SHMDI_IS_FAR(shmdi_scope_any(mode->scope, shmdi_near_get(ctx, dest, source, bytes, pe, mode->scope))))
+		return SHMD_DEV_OK;
+	return shmdi_near_find(ctx, source, bytes, pe) ? shmdi_near_look(ctx, pe, mode->scope)
+						       : shmdi_far_get(ctx, dest, source, bytes, pe, *mode, waits);
 }
 
 SHMDI_FN int shmd_dev_put_as(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
@@ -211,6 +214,7 @@ SHMDI_FN int shmd_dev_g_as(struct shmd_dev_ctx *ctx, const void *source, uint32_
 		rc = shmdi_far_g(ctx, source, bytes, pe, mode, &value);
 	} else {
 		gone = shmdi_near_gone(ctx);
+		(void)shmdi_scope_enter(mode.scope);
 		value = shmdi_scope_share(mode.scope, shmdi_pes_load((const void *)(uintptr_t)addr, bytes));
 		rc = SHMDI_LIKELY(!shmdi_scope_any(mode.scope, gone != 0)) ? (int)SHMD_DEV_OK : shmdi_near_look(ctx, pe, mode.scope);
 	}
@@ -303,6 +307,14 @@ SHMDI_FAR int shmdi_far_put_signal(struct shmd_dev_ctx *ctx, struct shmd_dev_put
 	return SHMD_DEV_OK;
 }
 
+/* The same for all threads of the scope. */
+SHMDI_FN int shmdi_put_signal_is_near(const struct shmd_dev_ctx *ctx, const struct shmd_dev_put_item *put,
+				      const struct shmd_dev_pe_signal *signal, uint64_t word)
+{
+	return word && shmdi_pe_signal_op_is_known(signal->op) &&
+	       (!put->bytes || shmdi_near_find(ctx, put->dest, put->bytes, put->pe));
+}
+
 SHMDI_FN int shmdi_put_signal(struct shmd_dev_ctx *ctx, const struct shmd_dev_put_item *put,
 			      const struct shmd_dev_pe_signal *signal, const struct shmd_dev_mode *mode, int waits)
 {
@@ -312,8 +324,13 @@ SHMDI_FN int shmdi_put_signal(struct shmd_dev_ctx *ctx, const struct shmd_dev_pu
 	(void)shmdi_scope_enter(mode->scope);
 	if (!looks)
 		looks = put->bytes ? shmdi_near_put(ctx, put->dest, put->source, put->bytes, put->pe, mode->scope) : shmdi_near_gone(ctx) != 0;
-	if (SHMDI_IS_FAR(shmdi_scope_any(mode->scope, looks)))
-		return shmdi_far_put_signal(ctx, *put, *signal, *mode, waits);
+	if (SHMDI_IS_FAR(shmdi_scope_any(mode->scope, looks))) {
+		if (!shmdi_put_signal_is_near(ctx, put, signal, word))
+			return shmdi_far_put_signal(ctx, *put, *signal, *mode, waits);
+		looks = shmdi_near_look(ctx, put->pe, mode->scope);
+		if (looks)
+			return looks;
+	}
 	if (shmdi_scope_is_leader(mode->scope))
 		shmdi_signal_store((uint64_t *)(uintptr_t)word, signal);
 	return SHMD_DEV_OK;

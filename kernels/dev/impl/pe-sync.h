@@ -213,7 +213,7 @@ SHMDI_FN uint64_t shmdi_team_near(const struct shmd_dev_team *team, uint32_t i)
 }
 
 /* To a member of the team, through the world. */
-SHMDI_SLOW int shmdi_sync_tell_far(struct shmd_dev_ctx *ctx, const struct shmd_dev_team *team, uint32_t to, uint32_t round, uint64_t number,
+SHMDI_FAR int shmdi_sync_tell_far(struct shmd_dev_ctx *ctx, const struct shmd_dev_team *team, uint32_t to, uint32_t round, uint64_t number,
 				   struct shmd_dev_mode mode)
 {
 	struct shmdi_pe_at flag = shmdi_sync_flag(team, shmdi_team_member(team, to), round);

@@ -18,6 +18,7 @@
 
 #include "libclient/compat/nvshmem/ibgda.h"
 #include "proto/base/nsec.h"
+#include "proto/base/thread.h"
 
 #define TURN_NSEC UINT64_C(50000000)
 #define END_NSEC (10 * TURN_NSEC) /* since requests are lost; kernels may say more by then */
@@ -175,7 +176,7 @@ int nvs_ibgda_watch(struct nvs_ibgda *ibgda)
 	ibgda->failed = calloc(ibgda->n_queues, sizeof(*ibgda->failed));
 	if (!ibgda->failed)
 		return shmd_error_set(-ENOMEM, "no memory for %u queues", ibgda->n_queues);
-	r = pthread_create(&ibgda->watcher, NULL, watch, ibgda);
+	r = -thread_start(&ibgda->watcher, 0, "nvs-queues", watch, ibgda);
 	ibgda->has_watcher = !r;
 	return r ? shmd_error_set(-r, "no thread for the queues of kernels: %s", strerror(r)) : 0;
 }

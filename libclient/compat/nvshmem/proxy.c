@@ -21,6 +21,7 @@
 #include "libclient/compat/nvshmem/proxy-requests.h"
 #include "libclient/compat/nvshmem/rma.h"
 #include "proto/base/nsec.h"
+#include "proto/base/thread.h"
 
 #define N_SPINS 2000 /* then it sleeps */
 #define SLEEP_NSEC UINT64_C(20000) /* while kernels may ask; else: */
@@ -30,7 +31,6 @@ enum exit_state {
 	EXIT_NOT_REQUESTED = 0,
 	EXIT_BEGUN = 1, /* a kernel writes the code */
 	EXIT_REQUESTED = 2,
-	EXIT_FINISHED = 3,
 };
 
 /* Host memory that the GPU sees; on lines of their own. */
@@ -124,6 +124,8 @@ static int carry_out(struct nvs_proxy *proxy, const struct nvs_request *request)
 	case NVS_REQUEST_PUT:
 		return shmd_put_nbi(ctx(), symmetric, local, request->bytes, request->pe);
 	case NVS_REQUEST_P:
+		if (request->bytes > sizeof(request->value))
+			return shmd_error_set(-EINVAL, "a kernel asks for a value of %llu bytes", (unsigned long long)request->bytes);
 		return shmd_put(ctx(), symmetric, &request->value, request->bytes, request->pe);
 	case NVS_REQUEST_GET:
 	case NVS_REQUEST_G:
@@ -217,7 +219,7 @@ static void look_for_exit(struct nvs_proxy *proxy)
 	if (__atomic_load_n(&proxy->shared->exit_request, __ATOMIC_ACQUIRE) != EXIT_REQUESTED)
 		return;
 	code = __atomic_load_n(&proxy->shared->exit_code, __ATOMIC_ACQUIRE) & 0xff;
-	__atomic_store_n(&proxy->shared->exit_request, EXIT_FINISHED, __ATOMIC_RELEASE);
+	/* The kernel waits until the process is gone. */
 	shmd_world_abort(nvs.world, code ? code : SHMD_ABORT_SUCCESS, "nvshmem_global_exit() of a kernel");
 }
 
@@ -303,7 +305,7 @@ static int start(struct nvs_proxy *proxy)
 		return r;
 	nvs.facts.exit_request = proxy->shared_at + offsetof(struct shared, exit_request);
 	nvs.facts.exit_code = proxy->shared_at + offsetof(struct shared, exit_code);
-	r = pthread_create(&proxy->thread, NULL, serve, proxy);
+	r = -thread_start(&proxy->thread, 0, "nvs-proxy", serve, proxy);
 	proxy->has_thread = !r;
 	return r ? shmd_error_set(-r, "no thread for requests of kernels: %s", strerror(r)) : 0;
 }

@@ -13,11 +13,11 @@ static bool is_on_gpu(const struct shmd_team *team, const void *ptr)
 	return world_is_on_gpu(team->world, addr, addr + 1);
 }
 
-int coll_check_slow(const struct shmd_team *team, const void *dest, const void *source)
+int coll_check_slow(const struct shmd_team *team, const void *dest, const void *source, size_t n)
 {
 	int r = team_check(team);
 
-	if (r < 0)
+	if (r < 0 || !n)
 		return r;
 	if (is_on_gpu(team, dest) != is_on_gpu(team, source))
 		return shmd_error_set(-EINVAL, "one of %p and %p is in the GPU heap: a collective has both in one heap", dest, source);

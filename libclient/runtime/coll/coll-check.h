@@ -13,14 +13,14 @@
 
 #define COLL_ON_GPU 1 /* both sides are in the GPU heap: coll-gpu.h */
 
-int coll_check_slow(const struct shmd_team *team, const void *dest, const void *source) __attribute__((cold, noinline));
+int coll_check_slow(const struct shmd_team *team, const void *dest, const void *source, size_t n) __attribute__((cold, noinline));
 
-/* 0, COLL_ON_GPU, -EINVAL or -ECHILD. */
-static inline int coll_check(const struct shmd_team *team, const void *dest, const void *source)
+/* 0, COLL_ON_GPU, -EINVAL or -ECHILD. n 0: addresses do not matter, as the device function says. */
+static inline int coll_check(const struct shmd_team *team, const void *dest, const void *source, size_t n)
 {
 	if (__builtin_expect(team && process_is(team->world->pid) && !team->world->gpu, 1))
 		return 0;
-	return coll_check_slow(team, dest, source);
+	return coll_check_slow(team, dest, source, n);
 }
 
 static inline struct shmd_dev_ctx *coll_ctx(const struct shmd_team *team)

@@ -30,7 +30,7 @@ static int reduce_on_gpu(struct shmd_team *team, enum stream_what what, const st
 int shmd_reduce(struct shmd_team *team, void *dest, const void *source, size_t n, enum shmd_type type, enum shmd_reduce_op op)
 {
 	struct shmd_dev_coll args = shmd_dev_coll_math(dest, source, n, (uint32_t)type, (uint32_t)op);
-	int r = coll_check(team, dest, source), status;
+	int r = coll_check(team, dest, source, n), status;
 
 	if (r < 0)
 		return r;
@@ -45,7 +45,7 @@ int shmd_reduce(struct shmd_team *team, void *dest, const void *source, size_t n
 int shmd_reduce_scatter(struct shmd_team *team, void *dest, const void *source, size_t n, enum shmd_type type, enum shmd_reduce_op op)
 {
 	struct shmd_dev_coll args = shmd_dev_coll_math(dest, source, n, (uint32_t)type, (uint32_t)op);
-	int r = coll_check(team, dest, source), status;
+	int r = coll_check(team, dest, source, n), status;
 
 	if (r < 0)
 		return r;
@@ -60,7 +60,7 @@ int shmd_reduce_scatter(struct shmd_team *team, void *dest, const void *source, 
 int shmd_scan_inclusive(struct shmd_team *team, void *dest, const void *source, size_t n, enum shmd_type type, enum shmd_reduce_op op)
 {
 	struct shmd_dev_coll args = shmd_dev_coll_math(dest, source, n, (uint32_t)type, (uint32_t)op);
-	int r = coll_check(team, dest, source), status;
+	int r = coll_check(team, dest, source, n), status;
 
 	if (r < 0)
 		return r;
@@ -75,7 +75,7 @@ int shmd_scan_inclusive(struct shmd_team *team, void *dest, const void *source, 
 int shmd_scan_exclusive(struct shmd_team *team, void *dest, const void *source, size_t n, enum shmd_type type, enum shmd_reduce_op op)
 {
 	struct shmd_dev_coll args = shmd_dev_coll_math(dest, source, n, (uint32_t)type, (uint32_t)op);
-	int r = coll_check(team, dest, source), status;
+	int r = coll_check(team, dest, source, n), status;
 
 	if (r < 0)
 		return r;

@@ -13,7 +13,7 @@ static int move_on_gpu(struct shmd_team *team, enum stream_what what, struct shm
 
 int shmd_broadcast(struct shmd_team *team, void *dest, const void *source, size_t bytes, int root)
 {
-	int r = coll_check(team, dest, source), status;
+	int r = coll_check(team, dest, source, bytes), status;
 
 	if (r < 0)
 		return r;
@@ -27,7 +27,7 @@ int shmd_broadcast(struct shmd_team *team, void *dest, const void *source, size_
 
 int shmd_fcollect(struct shmd_team *team, void *dest, const void *source, size_t bytes)
 {
-	int r = coll_check(team, dest, source), status;
+	int r = coll_check(team, dest, source, bytes), status;
 
 	if (r < 0)
 		return r;
@@ -41,7 +41,7 @@ int shmd_fcollect(struct shmd_team *team, void *dest, const void *source, size_t
 
 int shmd_collect(struct shmd_team *team, void *dest, const void *source, size_t bytes)
 {
-	int r = coll_check(team, dest, source), status;
+	int r = coll_check(team, dest, source, 1), status;
 
 	if (r < 0)
 		return r;
@@ -55,7 +55,7 @@ int shmd_collect(struct shmd_team *team, void *dest, const void *source, size_t 
 
 int shmd_alltoall(struct shmd_team *team, void *dest, const void *source, size_t bytes)
 {
-	int r = coll_check(team, dest, source), status;
+	int r = coll_check(team, dest, source, bytes), status;
 
 	if (r < 0)
 		return r;
@@ -70,7 +70,7 @@ int shmd_alltoall(struct shmd_team *team, void *dest, const void *source, size_t
 int shmd_alltoalls(struct shmd_team *team, void *dest, const void *source, const struct shmd_stride *stride)
 {
 	struct shmd_dev_stride dev;
-	int r = coll_check(team, dest, source), status;
+	int r = coll_check(team, dest, source, stride ? stride->n * stride->block_bytes : 1), status;
 
 	if (r < 0)
 		return r;

@@ -24,6 +24,7 @@
 #define TEXT_BYTES 512
 #define NEWS_NSEC NSEC_PER_SEC
 #define NEWS_LIMIT_NSEC (NSEC_PER_SEC / 5)
+#define NEWS_PAUSE_NSEC (60 * NSEC_PER_SEC) /* after one that failed */
 #define REASON_BYTES (WORLD_REASON_BYTES + 32)
 
 static enum shmd_pe_path path_to(const struct shmd_world *world, int pe)
@@ -171,17 +172,17 @@ static bool is_time_for_news(struct world_gpu *gpu)
 {
 	uint64_t last = __atomic_load_n(&gpu->reported_nsec, __ATOMIC_RELAXED), now = nsec_now();
 
-	return last != UINT64_MAX && now - last >= NEWS_NSEC &&
+	return now >= last && now - last >= NEWS_NSEC &&
 	       __atomic_compare_exchange_n(&gpu->reported_nsec, &last, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* A daemon that does not answer must not cost more than once. */
+/* A daemon that does not answer costs this once a minute. */
 static void report_news(struct shmd_world *world)
 {
 	struct shmd_request_limit former = shmd_request_limit_set((struct shmd_request_limit){session_client(world->session), NEWS_LIMIT_NSEC});
 
 	if (report(world) < 0)
-		__atomic_store_n(&world->gpu->reported_nsec, UINT64_MAX, __ATOMIC_RELAXED);
+		__atomic_store_n(&world->gpu->reported_nsec, nsec_now() + NEWS_PAUSE_NSEC, __ATOMIC_RELAXED);
 	(void)shmd_request_limit_set(former);
 }
 

@@ -13,8 +13,8 @@ void world_log_paths(const struct shmd_world *world);
 /* A started world, as it is now. */
 void world_report(struct shmd_world *world);
 /*
- * Another report, if the last one of this kind is a second old: the GPU heap's use has changed. Waits for the daemon a moment at most, and gives up for good
- * then. Nothing in a world without a GPU heap, or while a collective call is under way. Any thread.
+ * Another report, if the last one of this kind is a second old: the GPU heap's use has changed. Waits for the daemon a moment at most, and tries
+ * again a minute later then. Nothing in a world without a GPU heap, or while a collective call is under way. Any thread.
  */
 void world_report_news(struct shmd_world *world);
 /* A copy of CUDA's went between this GPU and the mapped GPU heap of another PE. Any thread. */

@@ -47,7 +47,7 @@ struct world_gpu {
 	uint64_t dev;
 	uint32_t n_refused; /* PEs whose memory CUDA has refused to map, in this start (gpu-apart.h) */
 	uint64_t bytes_put, bytes_got; /* by copies, to and from other PEs; atomic */
-	uint64_t reported_nsec; /* when, for lists (report.h); UINT64_MAX: no more. Atomic */
+	uint64_t reported_nsec; /* when, for lists (report.h); in the future: not before. Atomic */
 	struct stream_kernels *kernels; /* of calls on streams; NULL: none was made. Under the world's gpu_copies. */
 };
 
