@@ -126,19 +126,27 @@ static bool has_debugger(void)
 	return tracer != 0;
 }
 
+/* In one piece: tests that run beside this one write to the same file. */
+static void print_failure(const char *where, const char *fmt, va_list args)
+{
+	char text[8192];
+	size_t n = (size_t)snprintf(text, sizeof(text) / 2, "%s: in test %s: ", where, current ? current->name : "?");
+
+	n = n < sizeof(text) / 2 ? n : sizeof(text) / 2 - 1;
+	vsnprintf(text + n, sizeof(text) - n - 1, fmt, args);
+	strcat(text, "\n");
+	fputs(text, stderr);
+}
+
 /* An assert may fail in any thread or fork of the test: nothing but _exit() is safe there. */
 void test_fail(const char *where, const char *fmt, ...)
 {
 	va_list args;
 
 	fflush(stdout);
-	flockfile(stderr);
-	fprintf(stderr, "%s: in test %s: ", where, current ? current->name : "?");
 	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
+	print_failure(where, fmt, args);
 	va_end(args);
-	fputc('\n', stderr);
-	funlockfile(stderr);
 
 	if (in_process) {
 		if (has_debugger())
