@@ -20,12 +20,20 @@ def main():
     def start(n_pes, minor, name, **environment):
         return pes.run(shmemctl, n_pes, [program, str(minor), name], SETTINGS | environment, ['--keep-going'])
 
+    def start_until_said(name, **environment):
+        """The library ends the job half a second after requests are lost; on a machine with other work that may be too soon for the program's last word."""
+        for _ in range(4):
+            done = start(2, 4, name, **environment)
+            if ENDED in done.stdout:
+                break
+        return done
+
     if way == 'fails':
-        expect(start(2, 4, way), way, 1, ['PE 0: no kernel reaches PE 1 any more: ', LOST], ENDED)
+        expect(start_until_said(way), way, 1, ['PE 0: no kernel reaches PE 1 any more: ', LOST], ENDED)
     elif way == 'differ':
         expect(start(2, 4, way), way, words=["nvshmem_init: NVSHMEM_IBGDA_NUM_RC_PER_PE is 'none'", 'NVSHMEM_IBGDA_NUM_RC_PER_PE is 2 here, and something else'])
     elif way == 'ends':
-        expect(start(2, 4, way, NVSHMEM_IBGDA_NUM_RC_PER_PE='12'), way, 128 + signal.SIGKILL, ['PE 0: no kernel reaches PE 1 any more: it has ended', LOST], ENDED)
+        expect(start_until_said(way, NVSHMEM_IBGDA_NUM_RC_PER_PE='12'), way, 128 + signal.SIGKILL, ['PE 0: no kernel reaches PE 1 any more: it has ended', LOST], ENDED)
     elif way == 'daemon':
         expect(start(2, 4, way), way, 1, ['PE 0: kernels have no queues any more: ', LOST])
     elif way == 'allocation':
