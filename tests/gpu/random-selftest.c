@@ -206,5 +206,6 @@ int main(int argc, char **argv)
 				return 1;
 	result = run_all(&lab);
 	printf("%s, %d PEs: %s\n", lab.paths, lab.n_pes, result == NO_GPU ? "no GPU" : result ? "FAILED" : "all programs have the results of the model");
+	free(lab.uids);
 	return result;
 }
