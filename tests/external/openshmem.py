@@ -65,22 +65,35 @@ class Way:
         return f'{self.n_pes} PEs, {self.over}, {self.launcher}'
 
 
-def launcher(options, way):
+OF_PE = 'of-pe-'
+
+
+def launcher(options, way, folder):
     if way.launcher == 'hydra':
-        return ['mpiexec.hydra', '-n', str(way.n_pes)]
+        # It passes on what PEs print as it comes, so a line of one may end in the middle of another's. Files do not.
+        return ['mpiexec.hydra', '-n', str(way.n_pes), '-outfile-pattern', f'{folder}/{OF_PE}out.%r', '-errfile-pattern', f'{folder}/{OF_PE}err.%r']
     return [options.tools / 'oshrun', '-np', str(way.n_pes), '--no-prefix']
+
+
+def words_of_pes(folder):
+    words = ''
+    for path in sorted(pathlib.Path(folder).glob(f'{OF_PE}*')):
+        words += path.read_text(errors='replace')
+        path.unlink()
+    return words
 
 
 def run_once(options, program, target, way, folder):
     """The results of a program by their names, and what it printed."""
+    words_of_pes(folder)
     paths = {'SHMD_PATHS': PATHS[way.over]} if PATHS[way.over] else {}
     try:
-        done = subprocess.run([*launcher(options, way), target, *program.arguments], capture_output=True, text=True,
+        done = subprocess.run([*launcher(options, way, folder), target, *program.arguments], capture_output=True, text=True,
                               errors='replace', stdin=subprocess.DEVNULL, timeout=options.patience, check=False, cwd=folder,
                               env=os.environ | paths | program.environment)
     except subprocess.TimeoutExpired as late:
         return {program.name: 'fail'}, f'it ran for more than {late.timeout} s'
-    words = done.stdout + done.stderr
+    words = done.stdout + done.stderr + words_of_pes(folder)
     if program.lines:
         found = {}
         for match in re.finditer(program.lines, words, flags=re.M):
