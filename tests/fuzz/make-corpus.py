@@ -501,7 +501,7 @@ def free_extent(bytes=128):
     return record(0, b"", bytes, LAST)
 
 
-def state(*extents, seal=7, version=6, n=None, end=None, mark=None, more=b"", magic=STATE_MAGIC):
+def state(*extents, seal=7, version=7, n=None, end=None, mark=None, more=b"", magic=STATE_MAGIC):
     body = b"".join(extents)
     top = struct.pack("<QIIQQQQQ", magic, version, 0, 1, 4096 + len(body) if end is None else end, n or 0, 0, 0)
     return bytes([seal]) + top.ljust(128, b"\0") + struct.pack("<QQQQ", *(mark or (0, 0, 0, 0))) + body + more

@@ -95,6 +95,8 @@ def make(folder, base, product):
 
 def install_product(root, product):
     packages = sorted((product / 'packages').glob('*.deb')) if (product / 'packages').is_dir() else []
+    # The machine has no Python.
+    packages = [package for package in packages if not package.name.startswith('python3-')]
     quietly('cp', '-a', f'{product}/files/.', str(root))
     if packages:
         install_packages(root, packages)
