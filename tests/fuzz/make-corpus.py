@@ -536,7 +536,7 @@ def state_seeds():
     yield "other-magic", state(*three, magic=1)
     body = record(1, b"one") + record(7, b"x" * 20)
     yield "journal", committed(patch(4096, record(2, b"two")), patch(4096 + 64, free_extent(64)), body=body)
-    yield "journal-of-the-head", committed(patch(0, struct.pack("<QIIQQQQQ", STATE_MAGIC, 5, 0, 2, 4096, 0, 0, 0)), body=body)
+    yield "journal-of-the-head", committed(patch(0, struct.pack("<QIIQQQQQ", STATE_MAGIC, 7, 0, 2, 4096, 0, 0, 0)), body=body)
     yield "journal-of-the-mark", committed(patch(128, bytes(32)), body=body)
     yield "journal-beyond-the-extents", committed(patch(4096 + 100, bytes(400)), body=body)
     yield "journal-cut", committed(patch(4096, bytes(24))[:-8], body=body)
