@@ -483,11 +483,13 @@ static void sum_where_marks_begin_anew(const struct lab_thread *me)
 	uint32_t *source = (uint32_t *)pe_lab_memory(me->lab, me->pe), *dest = source + 1000, n = me->lab->n_pes;
 	struct shmd_dev_coll args = shmd_dev_coll_math(dest, source, 99, SHMD_DEV_TYPE_UINT32, SHMD_DEV_REDUCE_SUM);
 
+	/* The first ones are short, so that they leave the words of long ago behind theirs. */
 	for (uint64_t round = 0; round < 6; round++) {
+		args.n = round < 2 ? 1 : 99;
 		for (uint32_t i = 0; i < 99; i++)
 			source[i] = (uint32_t)round * 1000 + i + me->pe;
 		ASSERT_EQ(shmd_dev_reduce(me->ctx, team, &args), SHMD_DEV_OK);
-		for (uint32_t i = 0; i < 99; i++)
+		for (uint32_t i = 0; i < args.n; i++)
 			ASSERT_EQ(dest[i], n * ((uint32_t)round * 1000 + i) + n * (n - 1) / 2);
 	}
 }
