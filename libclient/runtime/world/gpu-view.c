@@ -359,7 +359,7 @@ int shmd_world_gpu_dev(struct shmd_world *world, uint64_t *ret_addr)
 	return r;
 }
 
-/* What a context has at hand follows the heap whenever somebody asks for it: growth itself must not wait for those who make contexts. */
+/* Whoever asks for a context shows it how the heap has grown. The growth itself must not wait for those who make contexts. */
 static int show_growth(struct shmd_ctx *ctx)
 {
 	const struct world_gpu *gpu = ctx->world->gpu;
