@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/world-gpu-lab.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/lib/fake-cuda.h"
 #include "tests/lib/test.h"
 
 #define BYTES GPU_LAB_BYTES
+
+/* The CUDA of tests writes to all of a chunk. */
+static void __attribute__((constructor)) use_small_chunks(void)
+{
+	setenv("SHMD_GPU_HEAP_CHUNK", "16M", 0);
+}
 
 struct shmd_world *gpu_lab_open(const struct world_lab *lab, int pe, const char *gpu, uint32_t paths)
 {

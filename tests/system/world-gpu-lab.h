@@ -9,7 +9,7 @@
 #include "tests/system/world-lab.h"
 
 #define GPU_LAB_BYTES 50000u
-#define GPU_LAB_GROWTH (96ull << 20) /* more than the heap has */
+#define GPU_LAB_GROWTH (24ull << 20) /* more than the heap has, and than a chunk (SHMD_GPU_HEAP_CHUNK) */
 
 /* paths: SHMD_ALLOW_*; 0: all. */
 struct shmd_world *gpu_lab_open(const struct world_lab *lab, int pe, const char *gpu, uint32_t paths);
