@@ -28,6 +28,11 @@ WAYS = [
     Way('twice'),
     Way('threads', stderr='shmem_init_thread: an unknown thread level'),
     Way('info'),
+    # Section 8: the deprecated names of variables, behind the others.
+    Way('info', environment={'SMA_VERSION': '1', 'SMA_SYMMETRIC_SIZE': '5m'}, stderr='[0] libshmemclient '),
+    Way('info', environment={'SMA_INFO': '1', 'SMA_SYMMETRIC_SIZE': '5m'}, stderr='[0] SHMD_HEAP_SIZE=5M (SHMEM_SYMMETRIC_SIZE)'),
+    Way('info', environment={'SMA_DEBUG': '1', 'SMA_SYMMETRIC_SIZE': '5m', 'SHMEM_SYMMETRIC_SIZE': '6m'},
+        stderr='settings debug: SHMD_HEAP_SIZE=6M (SHMEM_SYMMETRIC_SIZE)'),
     Way('start-pes', stdout='[2] PE 2 of 3'),
     Way('no-finalize', stdout='[2] PE 2 of 3'),
     Way('exit-handler', stdout='[2] PE 2 of 3'),
