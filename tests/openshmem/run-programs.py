@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a program that checks the OpenSHMEM library, with several numbers of PEs: run-programs.py SHMEMCTL PROGRAM PATHS N...
 
-PATHS: of the runtime (self,mapped or self,queue). With PATHS ends or ends-cxx, the program's ways to end are tried, each with its status and words.
+PATHS: of the runtime (self,mapped or self,queue). With PATHS ends or ends-cxx, the program's ways to end are tried, each with its status and words;
+with launchers, the program runs under those of others that are here.
 """
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -103,6 +105,25 @@ def try_numbers(shmemctl, program, paths, numbers):
             sys.exit(f'{n_pes} PEs, {paths}: status {done.returncode}, printed {done.stdout!r} and {done.stderr!r}')
 
 
+# Open MPI's refuses to run more processes than cores, and as root.
+LAUNCHERS = {'mpirun.openmpi': ['--oversubscribe'], 'mpiexec.hydra': []}
+AS_ROOT = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1', 'OMPI_MCA_plm': 'isolated'}
+
+
+def try_launchers(program, numbers):
+    here = [name for name in LAUNCHERS if shutil.which(name)]
+    if not here:
+        print(f'none of {", ".join(LAUNCHERS)} is here')
+        sys.exit(77)
+    for name in here:
+        for n_pes in numbers:
+            done = subprocess.run([name, *LAUNCHERS[name], '-n', n_pes, program], capture_output=True, text=True, timeout=PATIENCE_SEC, check=False,
+                                  env=os.environ | AS_ROOT)
+            # A launcher may have warnings of its own.
+            if done.returncode:
+                sys.exit(f'{name}, {n_pes} PEs: status {done.returncode}, printed {done.stdout!r} and {done.stderr!r}')
+
+
 def main():
     shmemctl, program, paths, *numbers = sys.argv[1:]
     if os.environ.get('MESON_EXE_WRAPPER'):
@@ -110,6 +131,8 @@ def main():
         sys.exit(77)
     if paths.startswith('ends'):
         try_ways(shmemctl, program, WAYS if paths == 'ends' else WAYS_CXX)
+    elif paths == 'launchers':
+        try_launchers(program, numbers)
     else:
         try_numbers(shmemctl, program, paths, map(int, numbers))
 
