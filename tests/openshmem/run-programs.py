@@ -5,6 +5,7 @@
 PATHS: of the runtime (self,mapped or self,queue). With PATHS ends or ends-cxx, the program's ways to end are tried, each with its status and words;
 with launchers, the program runs under those of others that are here.
 """
+import concurrent.futures
 import os
 import shutil
 import subprocess
@@ -47,8 +48,8 @@ WAYS = [
                'global data of the program is not symmetric: '),
     Way('into-thread', status=1, stderr='shmem_long_p: p: memory outside the symmetric heap'),
     Way('into-library', status=1, stderr='shmem_long_p: p: memory outside the symmetric heap'),
-    Way('wait-for-pes', status=1, environment={'SHMD_TIMEOUT': '500ms'}, stderr='did not come within the time limit (SHMD_TIMEOUT)'),
-    Way('wait-for-word', status=1, environment={'SHMD_TIMEOUT': '500ms'},
+    Way('wait-for-pes', status=1, environment={'SHMD_TIMEOUT': '1s'}, stderr='did not come within the time limit (SHMD_TIMEOUT)'),
+    Way('wait-for-word', status=1, environment={'SHMD_TIMEOUT': '1s'},
         stderr='shmem_long_wait_until: wait, the world: not within the time limit (SHMD_TIMEOUT)'),
     Way('half-finalize', stdout='[2] PE 2 of 3'),
     Way('after-finalize', stdout='[2] finalized'),
@@ -85,14 +86,23 @@ def command_of(program, way):
     return ['sh', '-c', f'[ "$PMI_RANK" = 0 ] || exec "{other}"; exec "$@"', 'sh', *command]
 
 
+def try_way(shmemctl, program, way):
+    """A sentence if something is wrong."""
+    done = run(shmemctl, way.n_pes, command_of(program, way), **way.environment)
+    lines = set(way.stdout if isinstance(way.stdout, list) else filter(None, [way.stdout]))
+    statuses = way.status if isinstance(way.status, tuple) else (way.status,)
+    is_good = done.returncode in statuses and way.stderr in done.stderr and done.stderr.count(way.most[0]) <= way.most[1]
+    if is_good and lines <= set(done.stdout.splitlines()):
+        return None
+    return f'{way}: status {done.returncode}, printed {done.stdout!r} and {done.stderr!r}'
+
+
 def try_ways(shmemctl, program, ways):
-    for way in ways:
-        done = run(shmemctl, way.n_pes, command_of(program, way), **way.environment)
-        lines = set(way.stdout if isinstance(way.stdout, list) else filter(None, [way.stdout]))
-        statuses = way.status if isinstance(way.status, tuple) else (way.status,)
-        is_good = done.returncode in statuses and way.stderr in done.stderr and done.stderr.count(way.most[0]) <= way.most[1]
-        if not is_good or not lines <= set(done.stdout.splitlines()):
-            sys.exit(f'{way}: status {done.returncode}, printed {done.stdout!r} and {done.stderr!r}')
+    """Several at once, since most of them wait for a while."""
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        wrong = [words for words in pool.map(lambda way: try_way(shmemctl, program, way), ways) if words]
+    if wrong:
+        sys.exit('\n'.join(wrong))
 
 
 def try_numbers(shmemctl, program, paths, numbers):
