@@ -251,7 +251,7 @@ static void registers_all_or_nothing(struct memory *m)
 	CHECK(m->to[49] == left && host.nvshmemx_buffer_unregister(at(address)) == 0 && !device_queues_read().ibgda.local_only_mhandle_head);
 }
 
-/* Kernels of which nobody knows how they ask for what queues do. */
+/* The library does not know how kernels of 3.5 without queue code make requests, so it refuses them and leaves their state alone. */
 static void refuses_kernels_without_queues(void)
 {
 	struct nvs_version version = {3, 5, 21};
