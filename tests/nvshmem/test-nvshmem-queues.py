@@ -8,7 +8,7 @@ import pes
 from pes import expect
 
 # Scratch of every team is memory, and here of the host. A short ring wraps around.
-SETTINGS = {'SHMD_MAX_TEAMS': '10', 'SHMD_QUEUE_DEPTH': '128', 'SHMD_GPU_HEAP_CHUNK': '64M', 'NVSHMEM_DISABLE_P2P': '1'}
+SETTINGS = {'SHMD_MAX_TEAMS': '10', 'SHMD_QUEUE_DEPTH': '128', 'SHMD_GPU_HEAP_CHUNK': '64M', 'SHMD_GPU_HEAP_RESERVE': '8G', 'NVSHMEM_DISABLE_P2P': '1'}
 LOST = 'requests of kernels of PE 0 to PE 1 are lost'
 ENDED = 'all waits have ended'
 WRONG = {'operation': 'a kernel asks for operation 9, which does not exist', 'value': 'a kernel asks for a value of 9 bytes',
