@@ -60,7 +60,7 @@ struct nvs_ibgda_range {
 uint32_t nvs_ibgda_log2_piece(uint64_t heap_bytes);
 /* Pieces of a heap of so many bytes; the last one may be a part. */
 uint64_t nvs_ibgda_pieces(uint64_t heap_bytes, uint32_t log2_piece);
-/* What is registered when the heap grows: the new chunk, and what its first piece has before it. */
+/* The range to register when the heap grows from `begin` to `end`: the new chunk, and the part of its first piece before it. */
 struct nvs_ibgda_range nvs_ibgda_range_of(uint64_t begin, uint64_t end, uint32_t log2_piece);
 /* lkeys: those of all pieces. rkeys: those of all PEs of the first piece, then of the second. */
 void nvs_ibgda_lkeys_fill(struct nvs_ibgda_range range, uint64_t heap_base, uint32_t key_be, struct nvs_ibgda_key *lkeys);
