@@ -227,6 +227,50 @@ TEST_TIMEOUT(kernels_of_contexts_have_the_nics_of_a_pe_in_turn, 120)
 	fixture_daemon_stop(&daemon);
 }
 
+/* PE 0 has one QP left: too few for the second NIC, since the atomics of kernels need another on the first one. */
+static int lacks_a_queue(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_dev_amo add = shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 3);
+	const struct shmd_dev_pe_way *ways;
+	struct shmd_dev_ctx *ctx;
+	struct shmd_world *world;
+	struct shmd_ctx *own;
+	uint64_t *words, i = 7;
+
+	(void)arg;
+	setenv("SHMD_NICS_PER_PE", "2", 1);
+	world = gpu_lab_open(lab, pe, "auto", SHMD_ALLOW_QUEUE);
+	words = gpu_lab_memory(world, 64);
+	world_lab_must(shmd_ctx_create(shmd_team_world(world), NULL, &own), "context");
+	world_lab_must(shmd_sync_all(world), "sync");
+	if (pe == 0) {
+		ctx = gpu_lab_ctx(own);
+		ways = (const void *)(uintptr_t)ctx->ways_addr;
+		ASSERT_EQ(ways[1].rail, 0);
+		ASSERT_EQ(ctx->amo_ways_addr, 0);
+		ASSERT(ctx->bounce_lkey_be[0]);
+		ASSERT(!ctx->bounce_lkey_be[1]);
+		ASSERT_EQ(shmd_dev_put(ctx, words, &i, sizeof(i), 1), 0);
+		ASSERT_EQ(shmd_dev_atomic(ctx, words, add, 1), 0);
+		ASSERT_EQ(shmd_dev_quiet(ctx), 0);
+	}
+	world_lab_must(shmd_sync_all(world), "sync");
+	ASSERT_EQ(words[0], pe ? 10 : 0);
+	world_lab_close(world);
+	gpu_lab_expect_nothing();
+	return 0;
+}
+
+TEST_TIMEOUT(kernels_of_a_context_go_by_the_first_nic_if_its_own_does_not_serve_them, 60)
+{
+	struct fixture_daemon daemon;
+
+	/* Each PE has an RC QP to each, a DCT on each NIC and the DCI of a context: ten, and one more. */
+	fixture_daemon_start(&daemon, "--soft-nics=2", "--max-qps=11", NULL);
+	world_lab_run(&daemon, 2, lacks_a_queue, NULL);
+	fixture_daemon_stop(&daemon);
+}
+
 /* ---- GPUs that CUDA keeps apart */
 
 #define NO_PEER_ACCESS 217
