@@ -278,11 +278,7 @@ static int forks(const struct world_lab *lab, int pe, void *arg)
 
 TEST_TIMEOUT(a_forked_child_leaves_the_gpu_alone, 60)
 {
-	struct fixture_daemon daemon;
-
-	fixture_daemon_start(&daemon, NULL);
-	world_lab_run(&daemon, 1, forks, NULL);
-	fixture_daemon_stop(&daemon);
+	world_lab_run_alone(1, forks, NULL);
 }
 
 static int asks_the_host(const struct world_lab *lab, int pe, void *arg)
@@ -311,9 +307,5 @@ static int asks_the_host(const struct world_lab *lab, int pe, void *arg)
 
 TEST_TIMEOUT(functions_of_the_host_refuse_gpu_memory, 60)
 {
-	struct fixture_daemon daemon;
-
-	fixture_daemon_start(&daemon, NULL);
-	world_lab_run(&daemon, 1, asks_the_host, NULL);
-	fixture_daemon_stop(&daemon);
+	world_lab_run_alone(1, asks_the_host, NULL);
 }
