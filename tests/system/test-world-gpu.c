@@ -13,6 +13,7 @@
 #include <shmemclient-admin.h>
 
 #include "libclient/cuda/cuda-api.h"
+#include "proto/base/nsec.h"
 #include "tests/lib/fake-cuda.h"
 #include "tests/lib/test.h"
 #include "tests/system/world-gpu-lab.h"
@@ -152,6 +153,27 @@ TEST_TIMEOUT(lists_show_the_gpu_heap_and_what_was_copied_over_it, 120)
 	world_lab_run(&daemon, 3, is_listed, &all);
 	world_lab_run(&daemon, 3, is_listed, &queues);
 	fixture_daemon_stop(&daemon);
+}
+
+/* The list has it with the first call that comes a second after the last one that it has. */
+static int reallocates(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = open_with(lab, pe, "auto");
+	void *memory = gpu_lab_memory(world, 1u << 20);
+	uint64_t end = nsec_now() + test_patience_nsec();
+
+	(void)arg;
+	while (listed(lab, pe).used_bytes < 2u << 20) {
+		ASSERT_LT(nsec_now(), end);
+		world_lab_must(shmd_realloc(world, memory, 2u << 20, &memory), "realloc");
+	}
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(lists_show_gpu_memory_that_was_reallocated, 120)
+{
+	world_lab_run_alone(1, reallocates, NULL);
 }
 
 /* PE 1 cannot: no PE has a world, or the memory, and nothing is left. */
