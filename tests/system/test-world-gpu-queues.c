@@ -153,11 +153,7 @@ static int uses_queues(const struct world_lab *lab, int pe, void *arg)
 
 static void run(int n, world_lab_fn fn, enum paths paths)
 {
-	struct fixture_daemon daemon;
-
-	fixture_daemon_start(&daemon, NULL);
-	world_lab_run(&daemon, n, fn, &paths);
-	fixture_daemon_stop(&daemon);
+	world_lab_run_alone(n, fn, &paths);
 }
 
 TEST_TIMEOUT(kernels_reach_gpu_memory_by_queues, 120)
@@ -442,18 +438,6 @@ static void arrive(uint32_t *word, uint32_t n)
 	}
 }
 
-/* A key that nobody has. */
-static void break_queue(struct shmd_dev_ctx *ctx, uint32_t pe)
-{
-	const struct shmd_dev_pe_way *ways = (const void *)(uintptr_t)ctx->ways_addr;
-	struct shmd_dev_qp *qp = (void *)(uintptr_t)ways[pe].qp_addr;
-	struct shmd_dev_mode mode = shmd_dev_mode_of(qp, test_patience_nsec());
-
-	mode.peer = (const void *)(uintptr_t)ways[pe].peer_addr;
-	ASSERT_EQ(shmd_dev_qp_p_as(qp, shmd_dev_addr_of(4096, (shmd_be32)0x12345678), 1, 8, mode), 0);
-	ASSERT_EQ(shmd_dev_quiet(ctx), SHMD_DEV_CQE_ERROR);
-}
-
 /* PE 2 ends, and a request of the others' kernels fails. */
 static int loses_a_pe(const struct world_lab *lab, int pe, void *arg)
 {
@@ -467,7 +451,7 @@ static int loses_a_pe(const struct world_lab *lab, int pe, void *arg)
 		raise(SIGKILL);
 	ASSERT_EQ(shmd_dev_wait_until(ctx, words, 8, SHMD_DEV_CMP_EQ, 5), SHMD_DEV_PE_GONE);
 	ASSERT_EQ(shmd_dev_put(ctx, words, words, 8, 2), SHMD_DEV_PE_GONE);
-	break_queue(ctx, other);
+	gpu_lab_break_queue(ctx, other);
 	ASSERT_EQ(shmd_dev_g(ctx, words, 8, other, &value), SHMD_DEV_CQE_ERROR);
 	world_lab_must(shmd_world_forgive(world), "forgive");
 	ASSERT_EQ(shmd_dev_p(ctx, &words[1 + pe], 7, 8, other), 0);

@@ -307,17 +307,21 @@ static uint32_t first_syndrome(const struct shmd_ctx *ctx, struct shmd_queues *b
 	return syndrome;
 }
 
-uint32_t world_gpu_queues_error(const struct shmd_ctx *ctx)
+uint32_t world_gpu_queues_error(struct shmd_world *world)
 {
-	uint32_t syndrome;
+	uint32_t syndrome = 0;
 
-	if (!ctx->world->gpu)
+	if (!world->gpu)
 		return 0;
-	pthread_mutex_lock(&ctx->world->gpu_copies);
-	syndrome = first_syndrome(ctx, ctx->gpu_queues);
-	if (!syndrome)
-		syndrome = first_syndrome(ctx, ctx->gpu_amo_queues);
-	pthread_mutex_unlock(&ctx->world->gpu_copies);
+	pthread_mutex_lock(&world->gpu_copies);
+	pthread_mutex_lock(&world->tables);
+	for (const struct shmd_ctx *ctx = world->ctx; !syndrome && ctx; ctx = ctx->next) {
+		syndrome = first_syndrome(ctx, ctx->gpu_queues);
+		if (!syndrome)
+			syndrome = first_syndrome(ctx, ctx->gpu_amo_queues);
+	}
+	pthread_mutex_unlock(&world->tables);
+	pthread_mutex_unlock(&world->gpu_copies);
 	return syndrome;
 }
 
