@@ -152,11 +152,11 @@ SHMD_PIN_OFFSET(struct shmd_dev_world, n_gone, 320);
 
 /*
  * One heap at the first PEs, as far as it is mapped here: a call finds its address by one load, where the way through the world takes a
- * chain of them. Constant. All zeros: calls look in the world.
+ * chain of them. Constant, but that used_bytes grows. All zeros: calls look in the world.
  */
 struct shmd_dev_near {
 	uint64_t own_addr; /* offset 0 of the caller's own */
-	uint64_t used_bytes; /* in use when the context was made, or copied; there may be more now */
+	uint64_t used_bytes; /* in use as far as the context knows; there may be more */
 	uint64_t gone_addr; /* n_gone of the world */
 	uint32_t heap;
 	uint32_t flags; /* SHMD_NEAR_* */

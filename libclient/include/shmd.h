@@ -331,8 +331,8 @@ SHMD_EXPORT int shmd_team_gpu_dev(struct shmd_team *team, uint64_t *ret_addr);
  *
  * A kernel with a parameter `const __grid_constant__ struct shmd_dev_ctx ctx` calls device functions with shmd_dev_ctx_of(&ctx). It is quicker than with
  * the address: parameters lie in memory that the waits of a kernel do not empty. Valid as long as the address is, and any number of copies.
- * A copy has at hand what was in use of the GPU heap when shmd_ctx_gpu_copy() was called: calls on memory of later chunks take a longer way, as all
- * calls with an address do that was made before the heap grew.
+ * Calls on memory that the GPU heap got after the copy was made take a longer way. A call for the address of the context shows the growth to all
+ * kernels that have the address.
  *
  * ret_ctx	out; the size of the caller's header is that of the library, whose world state has one version
  * Blocks, errors	as shmd_ctx_gpu_dev()

@@ -476,6 +476,50 @@ TEST(reductions_by_queues_want_memory_before_they_do_anything)
 	pe_lab_free(lab);
 }
 
+/* The marks of words begin anew behind 31 bits of the number: words of that number from long ago stand in the buffers. */
+static void sum_where_marks_begin_anew(const struct lab_thread *me)
+{
+	struct shmd_dev_team *team = &me->lab->pes[me->pe].team;
+	uint32_t *source = (uint32_t *)pe_lab_memory(me->lab, me->pe), *dest = source + 1000, n = me->lab->n_pes;
+	struct shmd_dev_coll args = shmd_dev_coll_math(dest, source, 99, SHMD_DEV_TYPE_UINT32, SHMD_DEV_REDUCE_SUM);
+
+	for (uint64_t round = 0; round < 6; round++) {
+		for (uint32_t i = 0; i < 99; i++)
+			source[i] = (uint32_t)round * 1000 + i + me->pe;
+		ASSERT_EQ(shmd_dev_reduce(me->ctx, team, &args), SHMD_DEV_OK);
+		for (uint32_t i = 0; i < 99; i++)
+			ASSERT_EQ(dest[i], n * ((uint32_t)round * 1000 + i) + n * (n - 1) / 2);
+	}
+}
+
+static uint64_t *words_of(struct pe_lab *lab, uint32_t pe)
+{
+	const struct shmd_dev_team *team = &lab->pes[pe].team;
+
+	return (uint64_t *)(void *)(lab->pes[pe].heap + team->scratch_offset + team->words_from_scratch);
+}
+
+/* Whether one is taken is a matter of who comes first, so none may be left. */
+TEST(words_of_long_ago_do_not_pass_for_new_ones)
+{
+	const uint64_t n_words = SHMD_DEV_WORDS_BYTES / sizeof(uint64_t), first = (1ull << 31) - 2;
+	struct pe_lab *lab = pe_lab_new(3);
+
+	for (uint32_t pe = 0; pe < 3; pe++) {
+		pe_lab_team_flags(&lab->pes[pe].team, SHMD_TEAM_MAPPED);
+		lab->pes[pe].team.n_words = first;
+		for (uint64_t i = 0; lab->has_near && i < n_words; i++)
+			words_of(lab, pe)[i] = (i < n_words / 2 ? 1ull : 3ull) << 32 | 12345;
+	}
+	pe_lab_run(lab, 1, sum_where_marks_begin_anew, NULL);
+	for (uint32_t pe = 0; pe < 3; pe++) {
+		ASSERT_EQ(lab->pes[pe].team.n_words, lab->has_near ? first + 6 : first);
+		for (uint64_t i = 0; lab->has_near && i < n_words; i++)
+			ASSERT_NE((uint32_t)words_of(lab, pe)[i], 12345u);
+	}
+	pe_lab_free(lab);
+}
+
 /* ---- how a call works */
 
 TEST(the_plan_follows_size_members_and_paths)

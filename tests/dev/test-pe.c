@@ -360,6 +360,37 @@ TEST(a_pe_without_a_path_and_one_that_has_ended_are_told_apart)
 	pe_lab_free(lab);
 }
 
+#define N_TAKEN 20000u
+
+/* PE 1 takes each message away. */
+static void take_messages(const struct lab_thread *me)
+{
+	uint64_t *word = (uint64_t *)pe_lab_memory(me->lab, me->pe), *taken = word + 1, *source = word + 2;
+
+	for (uint64_t i = 1; me->pe < 2 && i <= N_TAKEN; i++) {
+		*source = i;
+		if (me->pe) {
+			ASSERT_EQ(shmd_dev_wait_until(me->ctx, word, 8, SHMD_DEV_CMP_NE, 0), SHMD_DEV_OK);
+			ASSERT_EQ(*word, i);
+			__atomic_store_n(word, 0, __ATOMIC_RELEASE);
+			ASSERT_EQ(shmd_dev_p(me->ctx, taken, i, 8, 0), SHMD_DEV_OK);
+		} else {
+			ASSERT_EQ(shmd_dev_put(me->ctx, word, source, 8, 1), SHMD_DEV_OK);
+			ASSERT_EQ(shmd_dev_wait_until(me->ctx, taken, 8, SHMD_DEV_CMP_EQ, i), SHMD_DEV_OK);
+		}
+	}
+}
+
+TEST(a_put_is_one_store_also_where_another_pe_has_ended)
+{
+	struct pe_lab *lab = pe_lab_new(3);
+
+	pe_lab_end_pe(lab, 2);
+	pe_lab_forgive(lab);
+	pe_lab_run(lab, 1, take_messages, NULL);
+	pe_lab_free(lab);
+}
+
 TEST(a_context_numbers_pes_as_its_team_does)
 {
 	static const uint32_t members[] = {3, 1};

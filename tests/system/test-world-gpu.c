@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -78,6 +79,65 @@ TEST_TIMEOUT(kernels_use_the_gpu_memory_of_all_pes, 120)
 	fixture_daemon_start(&daemon, NULL);
 	world_lab_run(&daemon, 1, uses_gpu_memory, NULL);
 	world_lab_run(&daemon, 3, uses_gpu_memory, NULL);
+	fixture_daemon_stop(&daemon);
+}
+
+/* As a kernel that has the context among its parameters, which it cannot write to. By queues its source is memory that no NIC knows. */
+static void put_by_copy(const struct world_lab *lab, int pe, const struct shmd_dev_ctx *parameter, uint64_t *words)
+{
+	const struct shmd_dev_ctx before = *parameter;
+	struct shmd_dev_ctx *ctx = shmd_dev_ctx_of(parameter);
+	uint32_t right = (uint32_t)(pe + 1) % (uint32_t)lab->n;
+	uint8_t *unknown = calloc(1, 300);
+	uint64_t old = 0;
+
+	ASSERT(unknown != NULL);
+	memset(unknown, pe + 1, 300);
+	ASSERT_EQ(shmd_dev_put(ctx, words + 8, unknown, 300, right), 0);
+	ASSERT_EQ(shmd_dev_atomic_fetch(ctx, &words[0], shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 1), right, &old), 0);
+	ASSERT_EQ(shmd_dev_quiet(ctx), 0);
+	ASSERT_EQ(shmd_dev_signal(ctx, shmd_dev_pe_signal_of(&words[1], SHMD_DEV_SIGNAL_ADD, 1), right), 0);
+	ASSERT_EQ(shmd_dev_wait_until(ctx, &words[1], 8, SHMD_DEV_CMP_EQ, old + 1), 0);
+	ASSERT_EQ(((uint8_t *)(words + 8))[299], (pe + lab->n - 1) % lab->n + 1);
+	ASSERT(memcmp(&before, parameter, sizeof(before)) == 0);
+	free(unknown);
+}
+
+static int copies_contexts(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = gpu_lab_open(lab, pe, "auto", *(const uint32_t *)arg);
+	uint64_t *words = gpu_lab_memory(world, 4096), *later;
+	const struct shmd_dev_ctx *shown = gpu_lab_ctx(shmd_world_ctx(world));
+	SHMDI_ALIGNED16 struct shmd_dev_ctx copy, newer;
+
+	world_lab_must(shmd_ctx_gpu_copy(shmd_world_ctx(world), &copy), "copy");
+	ASSERT_EQ(copy.self_addr, (uintptr_t)shown);
+	put_by_copy(lab, pe, &copy, words);
+	world_lab_must(shmd_barrier_all(world), "barrier");
+	/* Memory that came later is not at hand, and is reached all the same; whoever asks again has it at hand. */
+	later = (uint64_t *)(void *)((uint8_t *)gpu_lab_memory(world, GROWTH) + GROWTH - 4096);
+	put_by_copy(lab, pe, &copy, later);
+	world_lab_must(shmd_barrier_all(world), "barrier");
+	ASSERT_EQ(shown->near.used_bytes, copy.near.used_bytes);
+	world_lab_must(shmd_ctx_gpu_copy(shmd_world_ctx(world), &newer), "copy");
+	ASSERT(newer.near.used_bytes >= copy.near.used_bytes + GROWTH);
+	ASSERT_EQ(shown->near.used_bytes, newer.near.used_bytes);
+	ASSERT_ERR(shmd_ctx_gpu_copy(NULL, &newer), EINVAL);
+	ASSERT_ERR(shmd_ctx_gpu_copy(shmd_world_ctx(world), NULL), EINVAL);
+	world_lab_must(shmd_barrier_all(world), "barrier");
+	world_lab_close(world);
+	gpu_lab_expect_nothing();
+	return 0;
+}
+
+TEST_TIMEOUT(kernels_have_copies_of_contexts_among_their_parameters, 120)
+{
+	uint32_t all = 0, queues = SHMD_ALLOW_QUEUE;
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, 3, copies_contexts, &all);
+	world_lab_run(&daemon, 2, copies_contexts, &queues);
 	fixture_daemon_stop(&daemon);
 }
 

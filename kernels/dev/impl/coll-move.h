@@ -90,14 +90,13 @@ SHMDI_FN int shmdi_coll_writes(const struct shmdi_coll *c)
 SHMDI_FN int shmdi_coll_write_blocks(struct shmdi_coll *c, uint64_t stride, uint64_t bytes)
 {
 	uint32_t i, to;
-	int rc = shmdi_coll_meet_near(c);
+	int rc = shmdi_coll_meet(c);
 
 	for (i = 0; i < c->n && !rc; i++) {
 		to = shmdi_coll_other(c, i);
 		shmdi_copy_share(shmdi_coll_near_at(c, to, c->dest.offset + c->me * bytes), c->source.own + to * stride, bytes, c->mode.scope);
 	}
-	c->number++;
-	return rc ? rc : shmdi_coll_meet_near(c);
+	return rc ? rc : shmdi_coll_meet(c);
 }
 
 /* Block i of dest from the slot of member i. One caller; `stride` as shmdi_coll_tell_all(). */
@@ -122,10 +121,8 @@ SHMDI_FN int shmdi_coll_blocks_to_all(struct shmdi_coll *c, uint64_t stride, uin
 	int rc = SHMD_DEV_OK;
 
 	if (shmd_dev_coll_plan(c->team, bytes) != SHMD_DEV_COLL_SLOTS) {
-		if (shmdi_coll_writes(c)) {
-			c->number++;
+		if (shmdi_coll_writes(c))
 			return shmdi_coll_write_blocks(c, stride, bytes);
-		}
 		rc = shmdi_coll_meet(c);
 		return rc ? rc : shmdi_coll_read_blocks(c, c->me * stride, bytes, shmdi_coll_piece(c));
 	}

@@ -135,15 +135,6 @@ SHMDI_APART int shmdi_math(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team,
 	return shmdi_coll_end(&c, c.n > 1 ? shmdi_math_all(&c, &m, bytes) : shmdi_math_alone(&c, &m));
 }
 
-/* In the heap that the context has at hand; addresses elsewhere take the other way, which finds out. */
-SHMDI_FN int shmdi_math_is_near(const struct shmd_dev_ctx *ctx, const struct shmd_dev_coll *args, uint64_t bytes)
-{
-	uint64_t own = SHMDI_CTX(ctx->near.own_addr), used = SHMDI_CTX(ctx->near.used_bytes);
-	uint64_t dest = (uint64_t)(uintptr_t)args->dest - own, source = (uint64_t)(uintptr_t)args->source - own;
-
-	return dest <= used && bytes <= used - dest && source <= used && bytes <= used - source;
-}
-
 /* The same on all PEs, so not a matter of addresses. */
 SHMDI_FN int shmdi_math_by_words(const struct shmd_dev_team *team, const struct shmd_dev_coll *args, uint64_t bytes)
 {
@@ -151,27 +142,30 @@ SHMDI_FN int shmdi_math_by_words(const struct shmd_dev_team *team, const struct 
 	       shmd_dev_type_bytes(args->type) <= SHMDI_WORDS_UNIT;
 }
 
-SHMDI_SLOW int shmdi_words_check(struct shmd_dev_ctx *ctx, const struct shmd_dev_coll *args, uint64_t bytes)
+/* dest and source in one of the heaps, outside the part that the context has at hand. */
+SHMDI_SLOW int shmdi_math_is_in_heaps(const struct shmd_dev_ctx *ctx, const void *dest, const void *source, uint64_t bytes)
 {
 	const struct shmd_dev_world *world = shmdi_world_of(ctx);
 	struct shmdi_coll_side side;
 
-	return shmdi_coll_side_of(world, args->dest, bytes, &side) && shmdi_coll_side_of(world, args->source, bytes, &side)
-		       ? SHMD_DEV_OK
-		       : SHMD_DEV_INVALID;
+	return shmdi_coll_side_of(world, dest, bytes, &side) && shmdi_coll_side_of(world, source, bytes, &side);
+}
+
+SHMDI_FN int shmdi_math_is_symmetric(const struct shmd_dev_ctx *ctx, const struct shmd_dev_coll *args, uint64_t bytes)
+{
+	uint64_t offset;
+
+	return SHMDI_LIKELY(shmdi_near_has(ctx, args->dest, bytes, &offset) && shmdi_near_has(ctx, args->source, bytes, &offset)) ||
+	       shmdi_math_is_in_heaps(ctx, args->dest, args->source, bytes);
 }
 
 SHMDI_FN int shmd_dev_reduce_as(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, const struct shmd_dev_coll *args,
 				struct shmd_dev_mode mode)
 {
 	uint64_t bytes = shmdi_coll_times(args->n, shmd_dev_type_bytes(args->type));
-	int rc = team->coll_status;
 
-	if (!rc && shmdi_math_by_words(team, args, bytes)) {
-		if (SHMDI_UNLIKELY(!shmdi_math_is_near(ctx, args, bytes)))
-			rc = shmdi_words_check(ctx, args, bytes);
-		return rc ? rc : shmdi_words_reduce(ctx, team, args, bytes, mode);
-	}
+	if (!team->coll_status && shmdi_math_by_words(team, args, bytes))
+		return shmdi_math_is_symmetric(ctx, args, bytes) ? shmdi_words_reduce(ctx, team, args, bytes, mode) : (int)SHMD_DEV_INVALID;
 	return shmdi_math(ctx, team, args, mode, SHMDI_REDUCE);
 }
 

@@ -68,7 +68,7 @@ SHMDI_FN int shmd_dev_atomic_as(struct shmd_dev_ctx *ctx, void *dest, struct shm
 	gone = shmdi_near_gone(ctx);
 	if (shmdi_scope_enter(mode.scope))
 		shmdi_pes_amo_post((void *)(uintptr_t)addr, &amo);
-	return SHMDI_LIKELY(!shmdi_scope_any(mode.scope, gone != 0)) ? (int)SHMD_DEV_OK : shmdi_near_look(ctx, pe, mode.scope);
+	return shmdi_near_status(ctx, pe, mode.scope, gone);
 }
 
 SHMDI_FAR int shmdi_far_atomic_fetch(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
@@ -96,7 +96,7 @@ SHMDI_FN int shmd_dev_atomic_fetch_as(struct shmd_dev_ctx *ctx, void *dest, stru
 	int rc;
 
 	if (SHMDI_IS_FAR(!addr)) {
-		uint64_t far_old = 0;
+		uint64_t far_old = 0; /* a place of its own: the one below stays in a register */
 
 		rc = shmdi_far_atomic_fetch(ctx, dest, amo, pe, mode, &far_old);
 		old = far_old;
@@ -105,7 +105,7 @@ SHMDI_FN int shmd_dev_atomic_fetch_as(struct shmd_dev_ctx *ctx, void *dest, stru
 		if (shmdi_scope_enter(mode.scope))
 			old = shmdi_pes_amo((void *)(uintptr_t)addr, &amo);
 		old = shmdi_scope_share(mode.scope, old);
-		rc = SHMDI_LIKELY(!shmdi_scope_any(mode.scope, gone != 0)) ? (int)SHMD_DEV_OK : shmdi_near_look(ctx, pe, mode.scope);
+		rc = shmdi_near_status(ctx, pe, mode.scope, gone);
 	}
 	if (!rc && ret_old)
 		*ret_old = old;
@@ -140,7 +140,7 @@ SHMDI_FN int shmd_dev_atomic_fetch_nbi_as(struct shmd_dev_ctx *ctx, void *dest, 
 	gone = shmdi_near_gone(ctx);
 	if (shmdi_scope_enter(mode.scope))
 		shmdi_old_store(ret_old, shmdi_pes_amo((void *)(uintptr_t)addr, &amo), amo.bytes);
-	return SHMDI_LIKELY(!shmdi_scope_any(mode.scope, gone != 0)) ? (int)SHMD_DEV_OK : shmdi_near_look(ctx, pe, mode.scope);
+	return shmdi_near_status(ctx, pe, mode.scope, gone);
 }
 
 SHMDI_FN int shmd_dev_atomic(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe)

@@ -150,15 +150,23 @@ SHMDI_FN int shmdi_pe_reach(const struct shmd_dev_world *world, struct shmdi_pe_
 
 /* ---- at hand ------------------------------------------------------------------------------------------------------------------ */
 
+/* Whether the bytes are in the near heap's part at hand; their offset in it. */
+SHMDI_FN int shmdi_near_has(const struct shmd_dev_ctx *ctx, const void *ptr, uint64_t bytes, uint64_t *ret_offset)
+{
+	uint64_t offset = (uint64_t)(uintptr_t)ptr - SHMDI_CTX(ctx->near.own_addr), used = SHMDI_CTX(ctx->near.used_bytes);
+
+	*ret_offset = offset;
+	return (offset < used) & (bytes <= used - offset);
+}
+
 /*
  * The copy of ptr at a PE of the context; 0: look in the world. All threads of a scope get the same answer, without a barrier. One condition in
  * place of several branches: a GPU's single thread takes longer over these than over the store behind them.
  */
 SHMDI_FN uint64_t shmdi_near_find(const struct shmd_dev_ctx *ctx, const void *ptr, uint64_t bytes, uint32_t pe)
 {
-	uint64_t offset = (uint64_t)(uintptr_t)ptr - SHMDI_CTX(ctx->near.own_addr), used = SHMDI_CTX(ctx->near.used_bytes);
-	uint64_t base = SHMDI_CTX(ctx->near.peer_addr[pe & (SHMD_DEV_NEAR_PES - 1)]);
-	int is_near = (pe < SHMD_DEV_NEAR_PES) & (base != 0) & (offset < used) & (bytes <= used - offset);
+	uint64_t base = SHMDI_CTX(ctx->near.peer_addr[pe & (SHMD_DEV_NEAR_PES - 1)]), offset;
+	int is_near = (pe < SHMD_DEV_NEAR_PES) & (base != 0) & shmdi_near_has(ctx, ptr, bytes, &offset);
 
 	return is_near ? base + offset : 0;
 }
@@ -205,6 +213,12 @@ SHMDI_SLOW int shmdi_near_look(const struct shmd_dev_ctx *ctx, uint32_t pe, int 
 	if (shmdi_scope_enter(scope) && shmdi_pe_number(ctx, world, pe, &pe))
 		rc = shmdi_path_status(shmdi_path_load(shmdi_pe_entry(world, pe), SHMDI_CTX(ctx->near.heap)));
 	return shmdi_scope_leave(scope, rc);
+}
+
+/* The status of an operation in place, for all threads of the scope. */
+SHMDI_FN int shmdi_near_status(const struct shmd_dev_ctx *ctx, uint32_t pe, int scope, uint32_t gone)
+{
+	return SHMDI_LIKELY(!shmdi_scope_any(scope, gone != 0)) ? (int)SHMD_DEV_OK : shmdi_near_look(ctx, pe, scope);
 }
 
 /* ---- in the world -------------------------------------------------------------------------------------------------------------- */

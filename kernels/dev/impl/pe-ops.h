@@ -178,7 +178,7 @@ SHMDI_FN int shmd_dev_p_as(struct shmd_dev_ctx *ctx, void *dest, uint64_t value,
 	gone = shmdi_near_gone(ctx);
 	if (shmdi_scope_enter(mode.scope))
 		shmdi_pes_store((void *)(uintptr_t)addr, value, bytes);
-	return SHMDI_LIKELY(!shmdi_scope_any(mode.scope, gone != 0)) ? (int)SHMD_DEV_OK : shmdi_near_look(ctx, pe, mode.scope);
+	return shmdi_near_status(ctx, pe, mode.scope, gone);
 }
 
 SHMDI_FN int shmd_dev_p(struct shmd_dev_ctx *ctx, void *dest, uint64_t value, uint32_t bytes, uint32_t pe)
@@ -216,7 +216,7 @@ SHMDI_FN int shmd_dev_g_as(struct shmd_dev_ctx *ctx, const void *source, uint32_
 		gone = shmdi_near_gone(ctx);
 		(void)shmdi_scope_enter(mode.scope);
 		value = shmdi_scope_share(mode.scope, shmdi_pes_load((const void *)(uintptr_t)addr, bytes));
-		rc = SHMDI_LIKELY(!shmdi_scope_any(mode.scope, gone != 0)) ? (int)SHMD_DEV_OK : shmdi_near_look(ctx, pe, mode.scope);
+		rc = shmdi_near_status(ctx, pe, mode.scope, gone);
 	}
 	if (!rc && ret_value)
 		*ret_value = value;

@@ -359,20 +359,31 @@ int shmd_world_gpu_dev(struct shmd_world *world, uint64_t *ret_addr)
 	return r;
 }
 
+/* Whoever asks for a context shows it how the heap has grown. The growth itself must not wait for those who make contexts. */
+static int show_growth(struct shmd_ctx *ctx)
+{
+	const struct world_gpu *gpu = ctx->world->gpu;
+	uint64_t used = __atomic_load_n(&gpu->used_bytes, __ATOMIC_ACQUIRE);
+	int r = 0;
+
+	if (used != ctx->gpu_dev.near.used_bytes)
+		r = device_write(gpu->device, ctx->gpu_addr + offsetof(struct shmd_dev_ctx, near.used_bytes), &used, sizeof(used));
+	if (!r)
+		ctx->gpu_dev.near.used_bytes = used;
+	return r;
+}
+
 static int get_ctx(struct shmd_ctx *ctx, uint64_t *ret_addr, struct shmd_dev_ctx *ret_copy)
 {
 	WORLD_REQUESTS(ctx->world);
-	int r = 0;
+	int r;
 
 	pthread_mutex_lock(&ctx->world->gpu_copies);
-	if (!ctx->gpu_addr)
-		r = make_ctx(ctx);
+	r = ctx->gpu_addr ? show_growth(ctx) : make_ctx(ctx);
 	if (!r && ret_addr)
 		*ret_addr = ctx->gpu_addr;
-	if (!r && ret_copy) {
+	if (!r && ret_copy)
 		*ret_copy = ctx->gpu_dev;
-		ret_copy->near.used_bytes = __atomic_load_n(&ctx->world->gpu->used_bytes, __ATOMIC_ACQUIRE);
-	}
 	pthread_mutex_unlock(&ctx->world->gpu_copies);
 	return r;
 }
