@@ -109,6 +109,7 @@ int nvs_ibgda_show(const struct nvs_client *client)
 	const struct nvs_ibgda *ibgda = nvs.ibgda;
 	struct nvs_ibgda_facts facts = {
 		.npes = (uint32_t)nvs.facts.npes,
+		.log2_piece = ibgda->log2_piece,
 		.n_rc = ibgda->n_rc,
 		.switches = ibgda->switches_at[nvs_ibgda_group_of(client->version)],
 		.cqs = ibgda->cqs_at,
