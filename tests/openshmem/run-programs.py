@@ -28,6 +28,8 @@ class Way:
 
 
 WAYS = [
+    Way('wait-for-word', status=1, environment={'SHMD_TIMEOUT': '2s'},
+        stderr='shmem_long_wait_until: wait, the world: not within the time limit (SHMD_TIMEOUT)'),
     Way('twice'),
     Way('threads', stderr='shmem_init_thread: an unknown thread level'),
     Way('info'),
@@ -49,8 +51,6 @@ WAYS = [
     Way('into-thread', status=1, stderr='shmem_long_p: p: memory outside the symmetric heap'),
     Way('into-library', status=1, stderr='shmem_long_p: p: memory outside the symmetric heap'),
     Way('wait-for-pes', status=1, environment={'SHMD_TIMEOUT': '1s'}, stderr='did not come within the time limit (SHMD_TIMEOUT)'),
-    Way('wait-for-word', status=1, environment={'SHMD_TIMEOUT': '1s'},
-        stderr='shmem_long_wait_until: wait, the world: not within the time limit (SHMD_TIMEOUT)'),
     Way('half-finalize', stdout='[2] PE 2 of 3'),
     Way('after-finalize', stdout='[2] finalized'),
     Way('many-sets', environment={'SHMD_MAX_TEAMS': '7'}, n_pes=4),
