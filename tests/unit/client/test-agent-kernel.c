@@ -99,6 +99,7 @@ static void open_lab(struct agent_lab *lab)
 
 static void join_from(unsigned int first)
 {
+	show_order();
 	for (unsigned int i = first; i < n_launches; i++)
 		pthread_join(launches[i].thread, NULL);
 }
