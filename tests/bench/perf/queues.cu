@@ -111,7 +111,7 @@ static __global__ void together(const __grid_constant__ struct queue_run p)
 
 /* ---- bare ---------------------------------------------------------------------------------------------------------------------------- */
 
-/* Goes on where the QP stands. */
+/* Goes on where the QP stands. A CQE names the first of the two WQEBBs of its request. */
 static __device__ struct ref_dc bare_begin(const struct queue_run *p)
 {
 	const struct shmd_dev_ctx *ctx = &p->ctx;
@@ -127,7 +127,7 @@ static __device__ struct ref_dc bare_begin(const struct queue_run *p)
 	remote = shmdi_remote_of(world, &at, way->peer_rail, &left);
 	dc.av = (const ulonglong2 *)((const struct shmd_dev_peer *)way->peer_addr)->av;
 	dc.q = {(uint8_t *)qp->sq_addr, (uint32_t *)qp->sq_dbrec_addr, (uint64_t *)qp->doorbell_addr, (const uint64_t *)(qp->cq_addr + 56),
-		qp->qpn, qp->sq_wqebbs, remote.key_be, remote.iova, qp->sq_rsvd_index, qp->sq_rsvd_index};
+		qp->qpn, qp->sq_wqebbs, remote.key_be, remote.iova, qp->sq_rsvd_index, qp->sq_rsvd_index ? qp->sq_rsvd_index - 1 : 0};
 	*p->status = (qp->flags & SHMD_QP_CQ_COLLAPSED) ? 0 : SHMD_DEV_INVALID;
 	return dc;
 }
