@@ -319,7 +319,7 @@ SHMDI_FN int shmdi_blocks(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, 
 
 	if (SHMDI_IS_FAR(!shmdi_write_is_near(ctx, &w, args, is_alltoall ? w.n : 1) ||
 			 !shmdi_copy_is_quick(args->dest, args->source, args->n, mode.scope)))
-		return SHMDI_TO_FAR(shmdi_blocks_far)(ctx, team, *args, mode, is_alltoall);
+		return shmdi_blocks_far(ctx, team, *args, mode, is_alltoall);
 	return shmdi_write_all(ctx, team, &w, args, is_alltoall ? args->n : 0, mode);
 }
 

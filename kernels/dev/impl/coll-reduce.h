@@ -172,7 +172,7 @@ SHMDI_FN int shmd_dev_reduce_as(struct shmd_dev_ctx *ctx, struct shmd_dev_team *
 
 	if (!team->coll_status && shmdi_math_by_words(team, args, bytes))
 		return shmdi_math_is_symmetric(ctx, args, bytes) ? shmdi_words_reduce(ctx, team, args, bytes, mode) : (int)SHMD_DEV_INVALID;
-	return SHMDI_TO_FAR(shmdi_math_far)(ctx, team, *args, mode);
+	return shmdi_math_far(ctx, team, *args, mode);
 }
 
 SHMDI_FN int shmd_dev_reduce_scatter_as(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, const struct shmd_dev_coll *args,

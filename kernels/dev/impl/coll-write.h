@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fcollect and alltoall whose memory is at hand, as in kernels: all have called, each writes its blocks to all, all have written. Nothing here leaves
- * registers, which is most of their time on a GPU. What is not at hand goes the way of coll-move.h, which is the same to the other members.
+ * registers, which is most of their time on a GPU. Memory that is not at hand goes the way of coll-move.h, which is the same to the other members.
  *
  * Refused here: few bytes, which travel with the exchange, and teams of which a collective has failed.
  */
@@ -12,7 +12,7 @@
 
 #include <shmd/dev/impl/coll-team.h>
 
-/* What a call needs of its team. A GPU loads it at once: each wait empties the cache that it was in. */
+/* Fields of a team that a call needs. A GPU loads them at once: each wait empties the cache that they were in. */
 struct shmdi_write {
 	uint64_t own, next; /* scratch of this PE and of the one behind it; 0: not near, or no other */
 	uint64_t n_exchanges;

@@ -258,7 +258,7 @@ SHMDI_FN int shmdi_sync_rounds(struct shmd_dev_ctx *ctx, const struct shmd_dev_t
 
 	shmdi_fixed16(team->near_scratch, &own, &to);
 	if (SHMDI_IS_FAR(!own))
-		return SHMDI_TO_FAR(shmdi_sync_rounds_far)(ctx, team, first, number, *mode);
+		return shmdi_sync_rounds_far(ctx, team, first, number, *mode);
 	if (SHMDI_UNLIKELY(!to))
 		shmdi_pes_flush();
 	SHMDI_ROLLED
@@ -308,7 +308,7 @@ SHMDI_FN int shmd_dev_team_barrier_as(struct shmd_dev_ctx *ctx, struct shmd_dev_
 		/* A sync publishes what was stored before it. */
 		if (shmdi_ctx_has_queues(ctx)) {
 			shmdi_pes_flush();
-			rc = SHMDI_TO_FAR(shmdi_queues_quiet)(ctx, &mode);
+			rc = shmdi_queues_quiet(ctx, &mode);
 		}
 		if (!rc)
 			rc = shmdi_sync_one(ctx, team, &mode);

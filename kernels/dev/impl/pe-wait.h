@@ -161,7 +161,7 @@ SHMDI_FN int shmdi_pe_until_one(struct shmd_dev_ctx *ctx, const struct shmdi_pe_
 			return SHMD_DEV_OK;
 		shmdi_pe_pause();
 	}
-	return SHMDI_TO_FAR(shmdi_pe_until_wait)(ctx, *until, timeout_nsec);
+	return shmdi_pe_until_wait(ctx, *until, timeout_nsec);
 }
 
 SHMDI_FN int shmdi_pe_until(struct shmd_dev_ctx *ctx, const struct shmdi_pe_until *until, int scope, uint64_t timeout_nsec)
