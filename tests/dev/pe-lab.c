@@ -104,7 +104,7 @@ static void fill_near(struct pe_lab *lab, uint32_t me, const struct shmd_dev_tea
 		return;
 	*near = (struct shmd_dev_near){
 		.own_addr = (uintptr_t)pe->heap,
-		.used_bytes = LAB_CHUNK_BYTES, /* the second chunk came later */
+		.used_bytes = me % 2 ? LAB_USED_BYTES : LAB_CHUNK_BYTES, /* for every other PE the second chunk came later */
 		.gone_addr = (uintptr_t)&pe->world.n_gone,
 		.flags = SHMD_NEAR_ATOMICS,
 	};

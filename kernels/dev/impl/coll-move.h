@@ -4,7 +4,7 @@
  *
  * A few bytes travel with the exchange, in slots. Everything else is read by those who want it, straight from source into dest: all
  * have called (meet), each reads, all have read (meet again). Where a team has the scratch of all at hand, as in kernels, fcollect and alltoall
- * write instead.
+ * write instead (coll-write.h, if dest and source are at hand, too).
  */
 #include <shmd/dev/coll.h>
 
@@ -13,6 +13,7 @@
 
 #include <shmd/dev/impl/coll-left.h>
 #include <shmd/dev/impl/coll-team.h>
+#include <shmd/dev/impl/coll-write.h>
 #include <shmd/dev/impl/pe-strided.h>
 
 /* Bytes of each source that a PE reads in turn. */
@@ -295,36 +296,43 @@ SHMDI_FN int shmd_dev_broadcast_as(struct shmd_dev_ctx *ctx, struct shmd_dev_tea
 	return SHMD_DEV_OK;
 }
 
-SHMDI_FN int shmd_dev_fcollect_as(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, const struct shmd_dev_coll *args,
-				  struct shmd_dev_mode mode)
+SHMDI_FAR int shmdi_blocks_far(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, struct shmd_dev_coll args, struct shmd_dev_mode mode,
+			       int is_alltoall)
 {
 	struct shmdi_coll c;
 	int rc = shmdi_coll_begin(&c, ctx, team, mode);
 
-	if (rc || !args->n)
+	if (rc || !args.n)
 		return rc;
-	if (shmdi_coll_sides(&c, args, shmdi_coll_times(args->n, c.n), args->n))
+	if (shmdi_coll_sides(&c, &args, shmdi_coll_times(args.n, c.n), shmdi_coll_times(args.n, is_alltoall ? c.n : 1)))
 		return SHMD_DEV_INVALID;
 	if (c.n > 1)
-		return shmdi_coll_end(&c, shmdi_coll_blocks_to_all(&c, 0, args->n));
-	shmdi_copy(args->dest, args->source, args->n, mode.scope);
+		return shmdi_coll_end(&c, shmdi_coll_blocks_to_all(&c, is_alltoall ? args.n : 0, args.n));
+	shmdi_copy(args.dest, args.source, args.n, mode.scope);
 	return SHMD_DEV_OK;
+}
+
+SHMDI_FN int shmdi_blocks(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, const struct shmd_dev_coll *args, struct shmd_dev_mode mode,
+			  int is_alltoall)
+{
+	struct shmdi_write w = shmdi_write_of(team);
+
+	if (SHMDI_IS_FAR(!shmdi_write_is_near(ctx, &w, args, is_alltoall ? w.n : 1) ||
+			 !shmdi_copy_is_quick(args->dest, args->source, args->n, mode.scope)))
+		return shmdi_blocks_far(ctx, team, *args, mode, is_alltoall);
+	return shmdi_write_all(ctx, team, &w, args, is_alltoall ? args->n : 0, mode);
+}
+
+SHMDI_FN int shmd_dev_fcollect_as(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, const struct shmd_dev_coll *args,
+				  struct shmd_dev_mode mode)
+{
+	return shmdi_blocks(ctx, team, args, mode, 0);
 }
 
 SHMDI_FN int shmd_dev_alltoall_as(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, const struct shmd_dev_coll *args,
 				  struct shmd_dev_mode mode)
 {
-	struct shmdi_coll c;
-	int rc = shmdi_coll_begin(&c, ctx, team, mode);
-
-	if (rc || !args->n)
-		return rc;
-	if (shmdi_coll_sides(&c, args, shmdi_coll_times(args->n, c.n), shmdi_coll_times(args->n, c.n)))
-		return SHMD_DEV_INVALID;
-	if (c.n > 1)
-		return shmdi_coll_end(&c, shmdi_coll_blocks_to_all(&c, args->n, args->n));
-	shmdi_copy(args->dest, args->source, args->n, mode.scope);
-	return SHMD_DEV_OK;
+	return shmdi_blocks(ctx, team, args, mode, 1);
 }
 
 SHMDI_FN int shmd_dev_alltoalls_as(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, const struct shmd_dev_coll *args,

@@ -135,6 +135,12 @@ SHMDI_APART int shmdi_math(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team,
 	return shmdi_coll_end(&c, c.n > 1 ? shmdi_math_all(&c, &m, bytes) : shmdi_math_alone(&c, &m));
 }
 
+/* Arguments by value: a pointer to them would keep them in memory for the short way. */
+SHMDI_FAR int shmdi_math_far(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, struct shmd_dev_coll args, struct shmd_dev_mode mode)
+{
+	return shmdi_math(ctx, team, &args, mode, SHMDI_REDUCE);
+}
+
 /* The same on all PEs, so not a matter of addresses. */
 SHMDI_FN int shmdi_math_by_words(const struct shmd_dev_team *team, const struct shmd_dev_coll *args, uint64_t bytes)
 {
@@ -166,7 +172,7 @@ SHMDI_FN int shmd_dev_reduce_as(struct shmd_dev_ctx *ctx, struct shmd_dev_team *
 
 	if (!team->coll_status && shmdi_math_by_words(team, args, bytes))
 		return shmdi_math_is_symmetric(ctx, args, bytes) ? shmdi_words_reduce(ctx, team, args, bytes, mode) : (int)SHMD_DEV_INVALID;
-	return shmdi_math(ctx, team, args, mode, SHMDI_REDUCE);
+	return shmdi_math_far(ctx, team, *args, mode);
 }
 
 SHMDI_FN int shmd_dev_reduce_scatter_as(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, const struct shmd_dev_coll *args,

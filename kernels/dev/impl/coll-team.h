@@ -209,7 +209,7 @@ SHMDI_FN uint64_t shmdi_coll_slot(const struct shmdi_coll *c, uint32_t sender, u
 /* The same at member i, whose scratch is near. */
 SHMDI_FN uint64_t shmdi_coll_near_slot(const struct shmdi_coll *c, uint32_t i, uint32_t sender)
 {
-	return shmdi_team_near(c->team, i) + shmdi_coll_slot_in(c, sender, c->number);
+	return SHMDI_FIXED(c->team->near_scratch[i >= c->me ? i - c->me : i + c->n - c->me]) + shmdi_coll_slot_in(c, sender, c->number);
 }
 
 /* In this PE's own scratch: the number; data follows. */
@@ -345,10 +345,12 @@ SHMDI_FN int shmdi_coll_meet_near(const struct shmdi_coll *c)
 	int rc = SHMD_DEV_OK;
 
 	(void)shmdi_scope_enter(c->mode.scope);
+	SHMDI_ROLLED
 	for (i = rank; i < c->n; i += size) {
 		if (i != c->me)
 			shmdi_pes_publish64((uint64_t *)(uintptr_t)shmdi_coll_near_slot(c, i, c->me), c->number);
 	}
+	SHMDI_ROLLED
 	for (i = rank; i < c->n && !rc; i += size) {
 		if (i != c->me)
 			rc = shmdi_team_await(c->ctx, c->team, shmdi_coll_near_slot(c, c->me, i), c->number, c->mode.timeout_nsec);

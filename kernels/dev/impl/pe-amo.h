@@ -61,7 +61,7 @@ SHMDI_FN int shmd_dev_atomic_as(struct shmd_dev_ctx *ctx, void *dest, struct shm
 	uint64_t addr;
 
 	if (SHMDI_IS_FAR(!shmdi_amo_near(ctx, dest, &amo, pe, &addr)))
-		return SHMDI_TO_FAR(shmdi_far_atomic)(ctx, dest, amo, pe, mode);
+		return shmdi_far_atomic(ctx, dest, amo, pe, mode);
 	if (shmdi_scope_enter(mode.scope))
 		shmdi_pes_amo_post((void *)(uintptr_t)addr, &amo);
 	return shmdi_near_status(ctx, pe, mode.scope, shmdi_near_gone(ctx));
@@ -93,7 +93,7 @@ SHMDI_FN int shmd_dev_atomic_fetch_as(struct shmd_dev_ctx *ctx, void *dest, stru
 	if (SHMDI_IS_FAR(!shmdi_amo_near(ctx, dest, &amo, pe, &addr))) {
 		uint64_t far_old = 0; /* a place of its own: the one below stays in a register */
 
-		rc = SHMDI_TO_FAR(shmdi_far_atomic_fetch)(ctx, dest, amo, pe, mode, &far_old);
+		rc = shmdi_far_atomic_fetch(ctx, dest, amo, pe, mode, &far_old);
 		old = far_old;
 	} else {
 		if (shmdi_scope_enter(mode.scope))
@@ -129,7 +129,7 @@ SHMDI_FN int shmd_dev_atomic_fetch_nbi_as(struct shmd_dev_ctx *ctx, void *dest, 
 	if (SHMDI_UNLIKELY(!ret_old || ((uintptr_t)ret_old & (amo.bytes - 1))))
 		return SHMD_DEV_INVALID;
 	if (SHMDI_IS_FAR(!shmdi_amo_near(ctx, dest, &amo, pe, &addr)))
-		return SHMDI_TO_FAR(shmdi_far_atomic_fetch_nbi)(ctx, dest, amo, pe, mode, ret_old);
+		return shmdi_far_atomic_fetch_nbi(ctx, dest, amo, pe, mode, ret_old);
 	if (shmdi_scope_enter(mode.scope))
 		shmdi_old_store(ret_old, shmdi_pes_amo((void *)(uintptr_t)addr, &amo), amo.bytes);
 	return shmdi_near_status(ctx, pe, mode.scope, shmdi_near_gone(ctx));

@@ -34,25 +34,32 @@ SHMDI_FN void shmdi_copy_word(void *dest, const void *source, uint64_t bytes)
 /* The loads of so many units are under way before the first store. */
 #define SHMDI_COPY_AHEAD 4
 
-/* n units of 16 bytes, the threads in turn. */
-SHMDI_FN void shmdi_copy_units(ulonglong2 *dest, const ulonglong2 *source, uint64_t n, uint32_t rank, uint32_t size)
+/*
+ * Bytes in units of 16, the threads in turn; a thread that has nothing does not call. Most calls have one unit for each thread, or less. Places
+ * are counted in bytes: a GPU's single thread waits for each of its instructions.
+ */
+SHMDI_FN void shmdi_copy_units(uint8_t *dest, const uint8_t *source, uint64_t bytes, uint32_t rank, uint32_t size)
 {
-	uint64_t i = rank, step = (uint64_t)SHMDI_COPY_AHEAD * size;
+	uint64_t at = (uint64_t)rank * 16, step = (uint64_t)size * 16;
 	ulonglong2 units[SHMDI_COPY_AHEAD];
 	int k;
 
-	SHMDI_ROLLED
-	for (; i + (step - size) < n; i += step) {
-#pragma unroll
-		for (k = 0; k < SHMDI_COPY_AHEAD; k++)
-			units[k] = source[i + (uint64_t)k * size];
-#pragma unroll
-		for (k = 0; k < SHMDI_COPY_AHEAD; k++)
-			dest[i + (uint64_t)k * size] = units[k];
+	if (SHMDI_LIKELY(bytes <= step)) {
+		*(ulonglong2 *)(dest + at) = *(const ulonglong2 *)(source + at);
+		return;
 	}
 	SHMDI_ROLLED
-	for (; i < n; i += size)
-		dest[i] = source[i];
+	for (; at + (SHMDI_COPY_AHEAD - 1) * step < bytes; at += SHMDI_COPY_AHEAD * step) {
+#pragma unroll
+		for (k = 0; k < SHMDI_COPY_AHEAD; k++)
+			units[k] = *(const ulonglong2 *)(source + at + k * step);
+#pragma unroll
+		for (k = 0; k < SHMDI_COPY_AHEAD; k++)
+			*(ulonglong2 *)(dest + at + k * step) = units[k];
+	}
+	SHMDI_ROLLED
+	for (; at < bytes; at += step)
+		*(ulonglong2 *)(dest + at) = *(const ulonglong2 *)(source + at);
 }
 
 /* The threads take units in turn: 16 bytes where both sides are aligned, else 8, else 1. A word is the leader's. */
@@ -67,8 +74,9 @@ SHMDI_SLOW void shmdi_copy_long(void *dest, const void *source, uint64_t bytes, 
 		return;
 	}
 	if (both % 16 == 0) {
-		shmdi_copy_units((ulonglong2 *)dest, (const ulonglong2 *)source, bytes / 16, rank, size);
 		done = bytes / 16 * 16;
+		if (rank < bytes / 16)
+			shmdi_copy_units((uint8_t *)dest, (const uint8_t *)source, done, rank, size);
 	} else if (both % 8 == 0) {
 		for (i = rank; i < bytes / 8; i += size)
 			((uint64_t *)dest)[i] = ((const uint64_t *)source)[i];
@@ -124,7 +132,35 @@ SHMDI_FN void shmdi_bytes_copy(void *dest, const void *source, uint64_t bytes)
 #endif
 }
 
-/* Whether a copy is whole units of 16 bytes on a GPU, or a word for one thread, which shmdi_copy_quick() carries out where it is called. */
+/*
+ * The share of this thread where a copy is quick: on a GPU whole units of 16 bytes, or a word; in scope warp and block one of 8 bytes. Returns 0
+ * where it is not. Threads that have nothing do not call.
+ */
+SHMDI_FN int shmdi_copy_quick(void *dest, const void *source, uint64_t bytes, int scope)
+{
+#if SHMDI_CUDA
+	uint32_t all = (uint32_t)((uint64_t)(uintptr_t)dest | (uint64_t)(uintptr_t)source | bytes), rank = shmdi_scope_rank(scope);
+
+	if (SHMDI_LIKELY(all % 16 == 0)) {
+		shmdi_copy_units((uint8_t *)dest, (const uint8_t *)source, bytes, rank, shmdi_scope_size(scope));
+		return 1;
+	}
+	if (scope == SHMD_DEV_THREAD ? !shmdi_copy_is_word(dest, source, bytes) : bytes != 8 || all % 8)
+		return 0;
+	if (rank == 0)
+		shmdi_copy_word(dest, source, scope == SHMD_DEV_THREAD ? bytes : 8);
+	return 1;
+#else
+	(void)scope;
+	if (shmdi_copy_is_word(dest, source, bytes))
+		shmdi_copy_word(dest, source, bytes);
+	else if (bytes) /* of nothing the source may be NULL */
+		__builtin_memcpy(dest, source, bytes);
+	return 1;
+#endif
+}
+
+/* Whether that is so. */
 SHMDI_FN int shmdi_copy_is_quick(const void *dest, const void *source, uint64_t bytes, int scope)
 {
 #if SHMDI_CUDA
@@ -140,31 +176,12 @@ SHMDI_FN int shmdi_copy_is_quick(const void *dest, const void *source, uint64_t 
 #endif
 }
 
-/* The share of this thread; those that have nothing need not call. */
-SHMDI_FN void shmdi_copy_quick(void *dest, const void *source, uint64_t bytes, int scope)
+/* Whether this thread has nothing of a copy that is quick: most of a block have nothing of a short one. The leader is not asked. */
+SHMDI_FN int shmdi_copy_is_others(uint64_t bytes, int scope)
 {
-#if SHMDI_CUDA
 	uint32_t rank = shmdi_scope_rank(scope);
 
-	if ((uint32_t)bytes % 16 == 0)
-		shmdi_copy_units((ulonglong2 *)dest, (const ulonglong2 *)source, bytes / 16, rank, shmdi_scope_size(scope));
-	else if (rank == 0)
-		shmdi_copy_word(dest, source, scope == SHMD_DEV_THREAD ? bytes : 8);
-#else
-	(void)scope;
-	if (shmdi_copy_is_word(dest, source, bytes))
-		shmdi_copy_word(dest, source, bytes);
-	else if (bytes) /* of nothing the source may be NULL */
-		__builtin_memcpy(dest, source, bytes);
-#endif
-}
-
-/* Whether this thread has nothing of a copy that is quick: most of a block have nothing of a short one. */
-SHMDI_FN int shmdi_copy_is_others(const void *dest, const void *source, uint64_t bytes, int scope)
-{
-	uint32_t all = (uint32_t)((uint64_t)(uintptr_t)dest | (uint64_t)(uintptr_t)source | bytes);
-
-	return (shmdi_scope_rank(scope) >= bytes / 16) & (all % 16 == 0) & (bytes != 0);
+	return (uint64_t)rank * 16 >= bytes && rank;
 }
 
 /* The share of this thread; all threads of the scope call. */
@@ -175,8 +192,10 @@ SHMDI_FN void shmdi_copy_share(void *dest, const void *source, uint64_t bytes, i
 		shmdi_copy_long(dest, source, bytes, scope);
 		return;
 	}
+	if (!bytes || shmdi_copy_is_others(bytes, scope))
+		return;
 #endif
-	shmdi_copy_quick(dest, source, bytes, scope);
+	(void)shmdi_copy_quick(dest, source, bytes, scope);
 }
 
 /* All threads of the scope call; the copy is complete when they return. */

@@ -36,17 +36,18 @@ SHMDI_FAR int shmdi_far_put(struct shmd_dev_ctx *ctx, void *dest, const void *so
  * In place, as far as it is this thread's and quick. Returns whether to look again: nothing is at hand, or the copy is not quick, or some PE has
  * ended.
  */
-SHMDI_FN int shmdi_near_put(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe, int scope)
+SHMDI_FN int shmdi_near_copy(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe, int scope, int is_get)
 {
 	uint64_t addr;
 	uint32_t gone;
 
-	if (shmdi_copy_is_others(dest, source, bytes, scope))
+	if (shmdi_copy_is_others(bytes, scope))
 		return 0;
-	if (SHMDI_IS_FAR(!shmdi_near_find(ctx, dest, bytes, pe, &addr) || !shmdi_copy_is_quick(dest, source, bytes, scope)))
+	if (SHMDI_IS_FAR(!shmdi_near_find(ctx, is_get ? source : dest, bytes, pe, &addr)))
 		return 1;
 	gone = shmdi_near_gone(ctx);
-	shmdi_copy_quick((void *)(uintptr_t)addr, source, bytes, scope);
+	if (!shmdi_copy_quick(is_get ? dest : (void *)(uintptr_t)addr, is_get ? (const void *)(uintptr_t)addr : source, bytes, scope))
+		return 1;
 	return gone != 0;
 }
 
@@ -68,7 +69,7 @@ SHMDI_FN int shmdi_pe_put(struct shmd_dev_ctx *ctx, void *dest, const void *sour
 			  const struct shmd_dev_mode *mode, int waits)
 {
 	(void)shmdi_scope_enter(mode->scope);
-	if (!SHMDI_IS_FAR(shmdi_scope_any(mode->scope, shmdi_near_put(ctx, dest, source, bytes, pe, mode->scope))))
+	if (!SHMDI_IS_FAR(shmdi_scope_any(mode->scope, shmdi_near_copy(ctx, dest, source, bytes, pe, mode->scope, 0))))
 		return SHMD_DEV_OK;
 	return SHMDI_TO_FAR(shmdi_put_rest)(ctx, dest, source, bytes, pe, *mode, waits);
 }
@@ -85,20 +86,6 @@ SHMDI_FAR int shmdi_far_get(struct shmd_dev_ctx *ctx, void *dest, const void *so
 		return shmdi_queue_get(ctx, &at, dest, bytes, &mode, waits);
 	shmdi_copy(dest, (const void *)(uintptr_t)at.addr, bytes, mode.scope);
 	return SHMD_DEV_OK;
-}
-
-SHMDI_FN int shmdi_near_get(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe, int scope)
-{
-	uint64_t addr;
-	uint32_t gone;
-
-	if (shmdi_copy_is_others(dest, source, bytes, scope))
-		return 0;
-	if (SHMDI_IS_FAR(!shmdi_near_find(ctx, source, bytes, pe, &addr) || !shmdi_copy_is_quick(dest, source, bytes, scope)))
-		return 1;
-	gone = shmdi_near_gone(ctx);
-	shmdi_copy_quick(dest, (const void *)(uintptr_t)addr, bytes, scope);
-	return gone != 0;
 }
 
 SHMDI_FAR int shmdi_get_rest(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe, struct shmd_dev_mode mode,
@@ -118,7 +105,7 @@ SHMDI_FN int shmdi_pe_get(struct shmd_dev_ctx *ctx, void *dest, const void *sour
 			  const struct shmd_dev_mode *mode, int waits)
 {
 	(void)shmdi_scope_enter(mode->scope);
-	if (!SHMDI_IS_FAR(shmdi_scope_any(mode->scope, shmdi_near_get(ctx, dest, source, bytes, pe, mode->scope))))
+	if (!SHMDI_IS_FAR(shmdi_scope_any(mode->scope, shmdi_near_copy(ctx, dest, source, bytes, pe, mode->scope, 1))))
 		return SHMD_DEV_OK;
 	return SHMDI_TO_FAR(shmdi_get_rest)(ctx, dest, source, bytes, pe, *mode, waits);
 }
@@ -196,7 +183,7 @@ SHMDI_FN int shmd_dev_p_as(struct shmd_dev_ctx *ctx, void *dest, uint64_t value,
 	uint64_t addr;
 
 	if (SHMDI_IS_FAR(!shmdi_bytes_are_word(bytes) || !shmdi_near_word(ctx, dest, bytes, pe, &addr)))
-		return SHMDI_TO_FAR(shmdi_far_p)(ctx, dest, value, bytes, pe, mode);
+		return shmdi_far_p(ctx, dest, value, bytes, pe, mode);
 	if (shmdi_scope_enter(mode.scope))
 		shmdi_pes_store((void *)(uintptr_t)addr, value, bytes);
 	return shmdi_near_status(ctx, pe, mode.scope, shmdi_near_gone(ctx));
@@ -231,7 +218,7 @@ SHMDI_FN int shmd_dev_g_as(struct shmd_dev_ctx *ctx, const void *source, uint32_
 
 	if (SHMDI_IS_FAR(!shmdi_bytes_are_word(bytes) || !shmdi_near_word(ctx, source, bytes, pe, &addr))) {
 		value = 0;
-		rc = SHMDI_TO_FAR(shmdi_far_g)(ctx, source, bytes, pe, mode, &value);
+		rc = shmdi_far_g(ctx, source, bytes, pe, mode, &value);
 	} else {
 		(void)shmdi_scope_enter(mode.scope);
 		value = shmdi_scope_share(mode.scope, shmdi_pes_load((const void *)(uintptr_t)addr, bytes));
@@ -357,7 +344,7 @@ SHMDI_FN int shmdi_put_signal(struct shmd_dev_ctx *ctx, const struct shmd_dev_pu
 
 	(void)shmdi_scope_enter(mode->scope);
 	if (!looks)
-		looks = put->bytes ? shmdi_near_put(ctx, put->dest, put->source, put->bytes, put->pe, mode->scope) : shmdi_near_gone(ctx) != 0;
+		looks = put->bytes ? shmdi_near_copy(ctx, put->dest, put->source, put->bytes, put->pe, mode->scope, 0) : shmdi_near_gone(ctx) != 0;
 	if (SHMDI_IS_FAR(shmdi_scope_any(mode->scope, looks)))
 		return SHMDI_TO_FAR(shmdi_put_signal_rest)(ctx, *put, *signal, *mode, waits);
 	if (shmdi_scope_is_leader(mode->scope))

@@ -237,6 +237,8 @@ SHMDI_FAR int shmdi_sync_rounds_far(struct shmd_dev_ctx *ctx, const struct shmd_
 	uint32_t round;
 	int rc = SHMD_DEV_OK;
 
+	if (n == 1)
+		shmdi_pes_flush();
 	for (round = 0; (1ull << round) < n && SHMDI_LIKELY(!rc); round++) {
 		to = SHMDI_FIXED(team->my_pe) + (1ull << round);
 		rc = shmdi_sync_tell_far(ctx, team, (uint32_t)(to < n ? to : to - n), first + round, number, mode);
@@ -246,7 +248,7 @@ SHMDI_FAR int shmdi_sync_rounds_far(struct shmd_dev_ctx *ctx, const struct shmd_
 	return rc;
 }
 
-/* A GPU finds the scratch of the first two members by one load. */
+/* Publishes what was stored before it, also where nobody else is there. A GPU finds the scratch of the first two members by one load. */
 SHMDI_FN int shmdi_sync_rounds(struct shmd_dev_ctx *ctx, const struct shmd_dev_team *team, uint32_t first, uint64_t number,
 			       const struct shmd_dev_mode *mode)
 {
@@ -256,7 +258,9 @@ SHMDI_FN int shmdi_sync_rounds(struct shmd_dev_ctx *ctx, const struct shmd_dev_t
 
 	shmdi_fixed16(team->near_scratch, &own, &to);
 	if (SHMDI_IS_FAR(!own))
-		return SHMDI_TO_FAR(shmdi_sync_rounds_far)(ctx, team, first, number, *mode);
+		return shmdi_sync_rounds_far(ctx, team, first, number, *mode);
+	if (SHMDI_UNLIKELY(!to))
+		shmdi_pes_flush();
 	SHMDI_ROLLED
 	while (to && SHMDI_LIKELY(!rc)) {
 		shmdi_pes_publish64((uint64_t *)(uintptr_t)(to + at), number);
@@ -277,6 +281,8 @@ SHMDI_FN int shmdi_sync_one(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team
 	team->n_begun = number;
 	if (SHMDI_LIKELY(!rc))
 		team->n_syncs = number;
+	shmdi_fetch_ahead(&team->n_syncs);
+	shmdi_fetch_ahead(team->near_scratch);
 	return rc;
 }
 
@@ -299,11 +305,11 @@ SHMDI_FN int shmd_dev_team_barrier_as(struct shmd_dev_ctx *ctx, struct shmd_dev_
 	int rc = SHMD_DEV_OK;
 
 	if (shmdi_scope_enter(mode.scope)) {
-		/* Each message of a sync publishes what was stored before it. */
-		if (shmdi_ctx_has_queues(ctx) || SHMDI_FIXED(team->n_pes) == 1)
+		/* A sync publishes what was stored before it. */
+		if (shmdi_ctx_has_queues(ctx)) {
 			shmdi_pes_flush();
-		if (shmdi_ctx_has_queues(ctx))
 			rc = shmdi_queues_quiet(ctx, &mode);
+		}
 		if (!rc)
 			rc = shmdi_sync_one(ctx, team, &mode);
 	}
