@@ -481,6 +481,7 @@ struct allocation {
 };
 
 #define MAX_ALLOCATIONS 256
+#define DIRTY_BYTES ((size_t)64 << 20)
 static struct allocation allocations[MAX_ALLOCATIONS];
 
 static struct allocation *allocation_at(const char *addr)
@@ -509,8 +510,8 @@ int cuMemAlloc_v2(uint64_t *addr, size_t bytes)
 	allocation->addr = mmap(NULL, allocation->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, allocation->fd, 0);
 	if (allocation->addr == MAP_FAILED)
 		abort();
-	/* As dirty as a GPU's. */
-	memset(allocation->addr, 0xa5, bytes);
+	/* As dirty as a GPU's. The end of a large one costs much, and is seldom used. */
+	memset(allocation->addr, 0xa5, bytes < DIRTY_BYTES ? bytes : DIRTY_BYTES);
 	fake_cuda_counted.allocations++;
 	*addr = (uintptr_t)allocation->addr;
 	return OK;
