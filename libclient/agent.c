@@ -13,8 +13,9 @@
  * Locks: callers hold client->lock before agent->lock; the thread takes agent->lock only. A forked child has no thread: there the
  * locks are not taken and nothing is stored in rings, which it shares with its parent.
  *
- * CUDA calls of the program that hold the driver's own lock while they wait for kernels (cuMemFree(), loading modules) stop the agent for
- * as long as they take. Closing the client waits for the client's time limit, then leaves the rest to the thread.
+ * CUDA calls of the program that hold the driver's own lock while they wait for kernels (loading modules, and the first launch of a kernel that
+ * CUDA loads then) stop the agent for as long as they take; so does CUDA if eight streams wait for values (cuStreamWaitValue64()). Closing the
+ * client waits for the client's time limit, then leaves the rest to the thread.
  */
 #include "libclient/agent.h"
 

@@ -661,7 +661,11 @@ int cuStreamWriteValue64_v2(void *stream, uint64_t addr, uint64_t value, unsigne
 
 static int check_wait(struct stream *stream, uint64_t addr, unsigned int flags)
 {
-	ENTER(1);
+	LOCKED;
+	int result = fake_cuda_enter("cuStreamWaitValue64_v2", 1);
+
+	if (result)
+		return result;
 	if (check_stream(stream))
 		return INVALID_CONTEXT;
 	stream_flush(stream);
@@ -678,6 +682,17 @@ int cuStreamWaitValue64_v2(void *stream, uint64_t addr, uint64_t value, unsigned
 	while (!result && (flags ? __atomic_load_n(word, __ATOMIC_ACQUIRE) != value : (int64_t)(__atomic_load_n(word, __ATOMIC_ACQUIRE) - value) < 0))
 		usleep(50);
 	return result;
+}
+
+/* 1: all kernels of a module when it is loaded; 2: each at its first launch. As the real driver's variable says. */
+EXPORT int cuModuleGetLoadingMode(int *ret_mode);
+int cuModuleGetLoadingMode(int *ret_mode)
+{
+	const char *text = getenv("CUDA_MODULE_LOADING");
+
+	ENTER(0);
+	*ret_mode = text && !strcmp(text, "EAGER") ? 1 : 2;
+	return OK;
 }
 
 EXPORT int cuMemsetD8Async(uint64_t dst, unsigned char value, size_t bytes, void *stream);

@@ -3,6 +3,7 @@
 #include "libclient/compat/nvshmem/ibgda.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <shmemclient-gpu-mem.h>
@@ -164,6 +165,23 @@ static int make(struct nvs_ibgda *ibgda)
 	return r ? r : nvs_ibgda_watch(ibgda);
 }
 
+/*
+ * The memory agent calls CUDA. A kernel's first launch keeps other threads from CUDA until running kernels have ended, and these may wait for data that
+ * the agent has to move.
+ */
+static void warn_of_lazy_loading(const struct nvs_ibgda *ibgda)
+{
+	const struct cuda_api *cuda = nvs.device->cuda;
+	struct shmd_mr_info info;
+	int mode = 0;
+
+	if (nvs.facts.mype || shmd_mr_info(ibgda->mrs[0], &info) < 0 || info.kind != SHMD_MEM_AGENT)
+		return;
+	if (cuda->loading_mode && cuda->loading_mode(&mode) == CUDA_OK && mode == CUDA_LOADS_LAZILY)
+		fprintf(stderr, "shmemd: NVSHMEM queues: CUDA loads a kernel at its first launch, and a kernel that waits for another PE then waits for ever; "
+				"set CUDA_MODULE_LOADING=EAGER before the program starts\n");
+}
+
 int nvs_ibgda_make(void)
 {
 	uint64_t n_apart = 0;
@@ -180,6 +198,8 @@ int nvs_ibgda_make(void)
 	nvs.facts.by_queues = !r;
 	if (r < 0)
 		nvs_ibgda_drop();
+	else
+		warn_of_lazy_loading(nvs.ibgda);
 	return r;
 }
 
