@@ -173,7 +173,7 @@ static void heap_that_grows(unsigned int *bad)
 				exit(96);
 			}
 			puts_last<<<1, 1>>>(blocks[i], 100 * i, bad);
-			/* What was there before is there still. */
+			/* Growth moves nothing: the first block serves as before. */
 			puts_last<<<1, 1>>>(blocks[0], 100 * i, bad);
 			found |= finish(bad);
 		}

@@ -86,6 +86,11 @@ class Builder:
             flags += [f'-I{self.args.perftest}/common', f'-I{self.args.perftest}/{kind}/coll']
         return flags + (['-DNVSHMEMTEST_MPI_SUPPORT', '-DNVSHMEM_MPI_SUPPORT'] if self.args.mpi_include else [])
 
+    @staticmethod
+    def language(path):
+        """What has no kernels takes seconds this way, and most of a minute as CUDA."""
+        return ['-x', 'cu'] if path.endswith('.cu') else []
+
     def run(self, *command):
         done = subprocess.run([self.nvcc, *command], capture_output=True, text=True, check=False)
         return '' if not done.returncode else next((line for line in (done.stderr + done.stdout).splitlines() if 'error' in line), done.stderr[-300:])
@@ -100,7 +105,7 @@ class Builder:
         if os.path.exists(program):
             return ''
         is_example = name.startswith('example-')
-        wrong = self.run('-x', 'cu', *self.flags(path), '-c', path, '-o', f'{self.scratch}/{name}.o')
+        wrong = self.run(*self.language(path), *self.flags(path), '-c', path, '-o', f'{self.scratch}/{name}.o')
         with open(path, encoding='utf-8', errors='replace') as file:
             mpi = ['-Xlinker', self.mpi[0]] if is_example and self.mpi and 'MPI_Init' in file.read() else []
         return wrong or self.run('-arch=sm_90', f'{self.scratch}/{name}.o', *([] if is_example else [f'{self.scratch}/utils.o']), '-o', program, *self.link, *mpi)

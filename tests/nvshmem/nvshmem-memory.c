@@ -63,7 +63,7 @@ static uint64_t offset_of(const void *symmetric)
 	return (uintptr_t)symmetric - state.heap_base;
 }
 
-/* What the left PE puts there appears in this PE's own mapping, and the other way around. */
+/* The left PE's puts appear in the program's own mapping, and its stores there in the symmetric one. */
 static void is_used(char *own, char *symmetric, int seed)
 {
 	struct nvs_state state = device_library_state();
@@ -126,7 +126,7 @@ static void registers_memory(void)
 	CHECK(host.nvshmemx_buffer_register_symmetric(own, 2 * STEP, 0) == symmetric);
 	is_used(own, symmetric, 30);
 	device_library_finalize();
-	/* What was registered at the end is the program's still. */
+	/* The end of the job leaves the program its memory. */
 	own[7] = 6;
 	drop_memory(own, 2 * STEP);
 	drop_memory(more, STEP);

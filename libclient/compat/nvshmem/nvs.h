@@ -12,8 +12,9 @@
  *	sync.c		barriers of the host, and on streams		coll.c		collectives on streams
  *	on-stream.c	words on streams				atomic.c	atomics of the host
  *	launch.c	launches with all blocks at once		region.c	regions of the host
- *	query.c		versions, names, data objects			log.c		failures, the log of programs
+ *	query.c		versions, names, data objects			log.c		failures
  *	ids.c		unique ids					proxy.c		a thread that kernels ask
+ *	program-log.c	lines of the program
  *
  * Threads	init, finalize, teams and allocations: one at a time, as NVSHMEM has it; nvs.lock makes it so. All others any number, and
  *		frees wait for none of these

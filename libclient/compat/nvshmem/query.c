@@ -49,7 +49,7 @@ void nvshmem_query_thread(int *ret_provided)
 	*ret_provided = THREAD_SERIALIZED;
 }
 
-/* ---- data; the library reads the transport (clients.c), and level and mask of a program's own log (log.c) */
+/* ---- data; the library reads the transport (clients.c), and level and mask of a program's own log (program-log.c) */
 
 NVS_API extern int nvshmem_selected_device_transport, nvshmem_nvtx_options, nvshmem_options;
 NVS_API extern void *nvshmem_debug_file, *nvshmem_error;

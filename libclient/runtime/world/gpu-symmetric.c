@@ -34,7 +34,7 @@ struct symmetric *world_gpu_find_symmetric(struct shmd_world *world, uint64_t of
 	return symmetric_find_used(world->gpu->symmetric, world->gpu->n_symmetric, offset);
 }
 
-/* Of the program's memory, not of the heap's. */
+/* The heap itself is symmetric already. */
 static int check_memory(const struct shmd_world *world, const void *addr, uint64_t bytes)
 {
 	/* bounded: the memory lies in the address space */

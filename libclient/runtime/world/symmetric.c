@@ -52,22 +52,6 @@ static uint64_t granules(uint64_t bytes)
 	return align_up_overflows(bytes, step, &rounded) ? UINT64_MAX : rounded;
 }
 
-struct symmetric *symmetric_find_free(struct symmetric *places, uint32_t n, uint64_t bytes)
-{
-	for (uint32_t i = 0; i < n; i++)
-		if (!places[i].is_used && places[i].bytes >= bytes)
-			return &places[i];
-	return NULL;
-}
-
-struct symmetric *symmetric_find_used(struct symmetric *places, uint32_t n, uint64_t offset)
-{
-	for (uint32_t i = 0; i < n; i++)
-		if (places[i].is_used && places[i].offset == offset)
-			return &places[i];
-	return NULL;
-}
-
 /* A function of the calls of all PEs alone. */
 static int choose_place(struct job *job)
 {

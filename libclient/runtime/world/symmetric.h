@@ -9,6 +9,7 @@
 #define SHMD_WORLD_SYMMETRIC_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct adopted;
@@ -21,8 +22,22 @@ struct symmetric {
 	struct adopted *memory; /* of this PE; NULL: it is memory of a GPU */
 };
 
-/* The first place without memory that has so many bytes; the place with memory at this offset. NULL: there is none. */
-struct symmetric *symmetric_find_free(struct symmetric *places, uint32_t n, uint64_t bytes);
-struct symmetric *symmetric_find_used(struct symmetric *places, uint32_t n, uint64_t offset);
+/* The first place without memory that has so many bytes. NULL: there is none. */
+static inline struct symmetric *symmetric_find_free(struct symmetric *places, uint32_t n, uint64_t bytes)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (!places[i].is_used && places[i].bytes >= bytes)
+			return &places[i];
+	return NULL;
+}
+
+/* The place with memory at this offset. NULL: there is none. */
+static inline struct symmetric *symmetric_find_used(struct symmetric *places, uint32_t n, uint64_t offset)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (places[i].is_used && places[i].offset == offset)
+			return &places[i];
+	return NULL;
+}
 
 #endif
