@@ -168,6 +168,8 @@ _Static_assert(sizeof(struct cuda_access) == 12, "as CUDA has it");
 	  (int *ret_n, cuda_function function, int threads, size_t shared_bytes))                             \
 	X(copy_any, "cuMemcpyAsync", (cuda_address dst, cuda_address src, size_t bytes, cuda_stream stream))  \
 	X(pointer_attribute, "cuPointerGetAttribute", (void *ret, int attribute, cuda_address ptr))           \
+	X(address_range, "cuMemGetAddressRange_v2", (cuda_address *ret_begin, size_t *ret_bytes, cuda_address ptr)) \
+	X(memory_retain, "cuMemRetainAllocationHandle", (cuda_memory *ret_memory, void *addr))                    \
 	X(capture_mode, "cuThreadExchangeStreamCaptureMode", (int *mode))                                     \
 	X(loading_mode, "cuModuleGetLoadingMode", (int *ret_mode))
 

@@ -36,7 +36,7 @@ struct nvs_ibgda_qp *queue_to(const struct device_queues *queues, int pe, uint32
 {
 	const struct nvs_ibgda_state *ibgda = &queues->ibgda;
 	struct nvs_ibgda_qp *rcs = at(ibgda->rcs);
-	uint32_t n = device_library.version.minor <= 4 ? ibgda->num_rc_per_pe : ibgda->num_default_rc_per_pe;
+	uint32_t n = ibgda->num_rc_per_pe;
 
 	if (pe == queues->state.mype)
 		return at(ibgda->dcis);

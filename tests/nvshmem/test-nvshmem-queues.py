@@ -66,6 +66,10 @@ def main():
     elif way == 'exit':
         for disabled in ('0', '1'):
             expect(start(2, 8, way, NVSHMEM_DISABLE_P2P=disabled), f'{way}, NVSHMEM_DISABLE_P2P={disabled}', 37, ['nvshmem_global_exit() of a kernel'])
+    elif way.startswith('handles'):
+        expect(start(2, int(way[-1]), 'handles', NVSHMEM_IBGDA_NUM_RC_PER_PE='3' if way == 'handles-5' else '1'), way, words=['queues, and other PEs for another number', 'there is no room for 60 more'])
+    elif way == 'buffers':
+        expect(start(2, 8, 'refused'), way, words=['a job with queues takes no memory of the program'])
     elif way == 'many':
         expect(start(2, 8, way, NVSHMEM_IBGDA_NUM_RC_PER_PE='144'), way)
     else:

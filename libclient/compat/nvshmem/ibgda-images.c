@@ -43,7 +43,7 @@ void nvs_ibgda_state_fill(const struct nvs_ibgda_facts *facts, struct nvs_versio
 		.ndcts_per_pe = 1,
 		.num_qp_groups = n_groups(facts->n_rc),
 		.num_dct_groups = 1,
-		.num_rc_per_pe = facts->n_rc,
+		.num_rc_per_pe = facts->n_rc + (nvs_ibgda_group_of(version) == NVS_IBGDA_GROUP_A ? 0 : facts->n_created),
 		.num_requests_in_batch = BATCH,
 		.log2_cumem_granularity = facts->log2_piece,
 		.num_devices_initialized = 1,
