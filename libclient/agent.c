@@ -13,8 +13,9 @@
  * Locks: callers hold client->lock before agent->lock; the thread takes agent->lock only. A forked child has no thread: there the
  * locks are not taken and nothing is stored in rings, which it shares with its parent.
  *
- * CUDA calls of the program that hold the driver's own lock while they wait for kernels (cuMemFree(), loading modules) stop the agent for
- * as long as they take. Closing the client waits for the client's time limit, then leaves the rest to the thread.
+ * CUDA calls of the program that hold the driver's own lock while they wait for kernels (loading modules, and the first launch of a kernel that
+ * CUDA loads then) stop the agent for as long as they take; so does CUDA if eight streams wait for values (cuStreamWaitValue64()). Closing the
+ * client waits for the client's time limit, then leaves the rest to the thread.
  */
 #include "libclient/agent.h"
 
@@ -365,9 +366,10 @@ static int get_gpu(struct agent *agent, struct shmd_gpu *gpu, struct agent_gpu *
 	return r;
 }
 
+/* One whose kernel is late stays for later regions, or until the client closes. */
 static void put_gpu(struct agent_gpu *agent_gpu)
 {
-	if (!--agent_gpu->n_regions)
+	if (!--agent_gpu->n_regions && !agent_kernel_is_late(&agent_gpu->stream.kernel))
 		agent_gpu_free(agent_gpu);
 }
 

@@ -6,7 +6,7 @@
  * of the one before if both go to such memory of one order: up to EARLY_MOST of a QP are under way together, and are acknowledged
  * as they end, oldest first. Everything else, duplicates and refusals included, waits until none is under way.
  *
- * Refuses writes with immediate data, parts of longer messages, payload that cannot be addressed, and services other than RC. If one fails the
+ * Refuses writes with immediate data, parts of longer messages, payload that cannot be addressed, and services other than RC and DC. If one fails the
  * QP refuses it once all have ended; those behind it may have been written.
  */
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static bool is_simple(const struct engine_qp *qp, const struct engine_packet *pk
 {
 	const uint8_t all = PACKET_FIRST | PACKET_LAST | PACKET_IMM | PACKET_INVAL;
 
-	return qp->attr.type == ENGINE_QP_RC && !qp->service && pkt->kind == PACKET_WRITE &&
+	return (qp->attr.type == ENGINE_QP_RC || qp->dc.parent) && !qp->service && pkt->kind == PACKET_WRITE &&
 	       (pkt->flags & all) == (PACKET_FIRST | PACKET_LAST) && pkt->payload_bytes > 0 &&
 	       pkt->payload_bytes == pkt->length_bytes && qp->engine->fault == ENGINE_FAULT_NONE && source_of(pkt);
 }

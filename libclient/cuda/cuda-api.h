@@ -42,6 +42,8 @@ enum {
 #define CUDA_WAIT_AT_LEAST 0x0u /* CU_STREAM_WAIT_VALUE_GEQ: the difference, as a signed number, is not below 0 */
 #define CUDA_WAIT_EQUAL 0x1u
 #define CUDA_POINTER_GPU_ADDRESS 3 /* CU_POINTER_ATTRIBUTE_DEVICE_POINTER */
+#define CUDA_POINTER_HOST_ADDRESS 4 /* CU_POINTER_ATTRIBUTE_HOST_POINTER */
+#define CUDA_LOADS_LAZILY 2 /* CU_MODULE_LAZY_LOADING */
 #define CUDA_CAPTURE_RELAXED 2 /* CU_STREAM_CAPTURE_MODE_RELAXED */
 #define CUDA_RANGE_DMABUF 1 /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
 
@@ -166,7 +168,10 @@ _Static_assert(sizeof(struct cuda_access) == 12, "as CUDA has it");
 	  (int *ret_n, cuda_function function, int threads, size_t shared_bytes))                             \
 	X(copy_any, "cuMemcpyAsync", (cuda_address dst, cuda_address src, size_t bytes, cuda_stream stream))  \
 	X(pointer_attribute, "cuPointerGetAttribute", (void *ret, int attribute, cuda_address ptr))           \
-	X(capture_mode, "cuThreadExchangeStreamCaptureMode", (int *mode))
+	X(address_range, "cuMemGetAddressRange_v2", (cuda_address *ret_begin, size_t *ret_bytes, cuda_address ptr)) \
+	X(memory_retain, "cuMemRetainAllocationHandle", (cuda_memory *ret_memory, void *addr))                    \
+	X(capture_mode, "cuThreadExchangeStreamCaptureMode", (int *mode))                                     \
+	X(loading_mode, "cuModuleGetLoadingMode", (int *ret_mode))
 
 /* All of them are there, or cuda_has_memory_apart() says which is not. */
 #define CUDA_MEMORY_FUNCTIONS(X)                                                                                  \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory of a GPU behind the memory agent, by a soft NIC: one thread of a kernel puts, gets and adds 8 bytes and waits for each; and puts of 8 bytes, 64
- * under way. Against the bare round trip of an agent (ref/ref-agent.cuh), and against a batch of 64 stream memory operations, alone.
+ * under way, by one thread and by a warp. Against the bare round trip of an agent (ref/ref-agent.cuh), and against a batch of 64 stream memory operations, alone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include <shmd/dev/rma.h>
 
-#include "ref/ref-agent.cuh"
+#include "ref/ref-agent-open.cuh"
 
 extern "C" {
 #include "bench.h"
@@ -17,6 +17,7 @@ extern "C" {
 
 #define IN_FLIGHT 64u
 #define BATCHES 64u
+#define LANES 32u
 #define GPU_BYTES 65536u
 
 struct result {
@@ -85,6 +86,32 @@ static __global__ void many_puts(struct shmd_dev_qp *qp, struct shmd_dev_addr re
 	result->status = rc;
 }
 
+/* The same by lanes that call together: the NIC has many at once. */
+static __global__ void lanes_put(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, struct result *result)
+{
+	uint64_t start = shmdi_clock_nsec();
+	int rc = 0;
+
+	for (uint64_t b = 0; b < BATCHES; b++) {
+		struct shmd_dev_addr to = remote;
+
+		to.iova += 8 * threadIdx.x;
+		for (uint64_t i = 0; i < IN_FLIGHT / LANES; i++, to.iova += 8 * LANES) {
+			__syncwarp();
+			rc |= shmd_dev_qp_p(qp, to, b + to.iova, 8);
+		}
+		__syncwarp();
+		if (!threadIdx.x)
+			rc |= shmd_dev_qp_quiet(qp, BENCH_WAIT_NSEC);
+		__syncwarp();
+	}
+	rc = (int)__reduce_or_sync(0xffffffffu, (unsigned int)rc);
+	if (threadIdx.x)
+		return;
+	result->nsec[0] = shmdi_clock_nsec() - start;
+	result->status = rc;
+}
+
 /* ---- rows ------------------------------------------------------------------------------------------------------------- */
 
 static struct shmd_dev_addr remote_of(const struct agent_bench *b)
@@ -135,16 +162,42 @@ static double add(void *arg)
 	return median(b);
 }
 
-static double put_many(void *arg)
+/* The time of one put, by a kernel that has just been launched and leaves the sum. */
+static double mean(const struct agent_bench *b)
 {
-	struct agent_bench *b = (struct agent_bench *)arg;
 	struct result result;
 
-	many_puts<<<1, 1, 0, b->stream>>>(b->qp, remote_of(b), b->result);
 	if (cudaMemcpyAsync(&result, b->result, sizeof(result), cudaMemcpyDeviceToHost, b->stream) != cudaSuccess ||
 	    cudaStreamSynchronize(b->stream) != cudaSuccess || result.status)
 		return -1;
 	return (double)result.nsec[0] / (IN_FLIGHT * BATCHES);
+}
+
+static double put_many(void *arg)
+{
+	struct agent_bench *b = (struct agent_bench *)arg;
+
+	many_puts<<<1, 1, 0, b->stream>>>(b->qp, remote_of(b), b->result);
+	return mean(b);
+}
+
+/* Each word must have what was put last. */
+static double put_lanes(void *arg)
+{
+	struct agent_bench *b = (struct agent_bench *)arg;
+	uint64_t words[IN_FLIGHT];
+	double nsec;
+
+	lanes_put<<<1, LANES, 0, b->stream>>>(b->qp, remote_of(b), b->result);
+	nsec = mean(b);
+	if (cudaMemcpyAsync(words, (void *)b->info.addr, sizeof(words), cudaMemcpyDeviceToHost, b->stream) != cudaSuccess ||
+	    cudaStreamSynchronize(b->stream) != cudaSuccess)
+		return -1;
+	for (uint64_t i = 0; i < IN_FLIGHT; i++) {
+		if (words[i] != BATCHES - 1 + b->info.iova + 8 * i)
+			return -1;
+	}
+	return nsec;
 }
 
 static double bare_round_trip(void *arg)
@@ -217,23 +270,6 @@ static bool open_queues(struct agent_bench *b)
 	return true;
 }
 
-static cudaError_t open_ref(struct ref_agent *ref)
-{
-	cudaDriverEntryPointQueryResult found;
-	cudaError_t error = cudaGetDriverEntryPointByVersion("cuStreamBatchMemOp", (void **)&ref->batch, 12000, cudaEnableDefault, &found);
-
-	if (error == cudaSuccess)
-		error = cudaStreamCreateWithFlags(&ref->stream, cudaStreamNonBlocking);
-	if (error == cudaSuccess)
-		error = cudaHostAlloc((void **)&ref->host, 4096, cudaHostAllocMapped);
-	if (error == cudaSuccess)
-		error = cudaHostGetDevicePointer((void **)&ref->host_on_gpu, (void *)ref->host, 0);
-	if (error != cudaSuccess)
-		return error;
-	ref->host[0] = ref->host[1] = 0;
-	return cudaMalloc((void **)&ref->words, 4096);
-}
-
 static bool open_bench(struct agent_bench *b)
 {
 	cudaError_t error;
@@ -248,7 +284,7 @@ static bool open_bench(struct agent_bench *b)
 	if (error == cudaSuccess)
 		error = cudaMemset(b->result, 0, sizeof(*b->result));
 	if (error == cudaSuccess)
-		error = open_ref(&b->ref);
+		error = ref_agent_open(&b->ref);
 	if (error != cudaSuccess)
 		return complain("GPU 0", error) >= 0;
 	return open_memory(b) && open_queues(b);
@@ -262,6 +298,7 @@ int main(void)
 		{"get", "ns", get, NULL, NULL, &b, false, 0, 0, 0, 0},
 		{"fetch-add", "ns", add, NULL, NULL, &b, false, 0, 0, 0, 0},
 		{"put, 64 under way, each", "ns", put_many, bare_batch, "bare", &b, false, 0, 0, 0, 0},
+		{"the same, by 32 lanes", "ns", put_lanes, bare_batch, "bare", &b, false, 0, 0, 0, 0},
 	};
 	bool good = true;
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# nvshmem-first.sh WHEEL BUNDLE [PES [ARG...]]: build nvshmem-first.cu and nvshmem-ops.cu with NVIDIA's headers and device library, and run them on shmemd.
+# nvshmem-first.sh WHEEL BUNDLE [PES [ARG...]]: build nvshmem-first.cu, nvshmem-ops.cu and nvshmem-jobs.cu with NVIDIA's headers and device library, and run them on shmemd.
 #
 # WHEEL: the folder nvidia/nvshmem of an installed wheel (nvidia-nvshmem-cu13), with include and lib, or one program, if it is built already.
 # BUNDLE: what tools/gpu-bundle made. PES: how many processes (default: 2). Needs nvcc and a GPU. Nothing of NVIDIA's stays: programs are built in
 # a temporary folder. PEs that share a GPU wait for each other's time slices in kernels, unless CUDA MPS runs. ARG: of the programs. With
-# NVSHMEM_DISABLE_P2P=1 the payload of NICs, printed at the end, says that it went by queues; nvshmem-ops.cu is for PEs that map each other, and is left out.
+# NVSHMEM_DISABLE_P2P=1 the payload of NICs, printed at the end, says that it went by queues; nvshmem-ops.cu is for PEs that map each other, and is left out, and so is nvshmem-jobs.cu.
 # Exit status: that of the first job that fails.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -23,7 +23,7 @@ trap cleanup EXIT
 programs=("$wheel")
 if [ -d "$wheel" ]; then
     programs=("$scratch/nvshmem-first")
-    [ "${NVSHMEM_DISABLE_P2P:-0}" != 0 ] || programs+=("$scratch/nvshmem-ops")
+    [ "${NVSHMEM_DISABLE_P2P:-0}" != 0 ] || programs+=("$scratch/nvshmem-ops" "$scratch/nvshmem-jobs")
     for program in "${programs[@]}"; do
         "$nvcc" -std=c++17 -rdc=true -arch=sm_90 -I"$wheel/include" "$here/$(basename "$program").cu" -o "$program" \
             -L"$wheel/lib" -lnvshmem_device -Xlinker -l:libnvshmem_host.so.3 -lcuda

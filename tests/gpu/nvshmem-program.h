@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by nvshmem-first.cu and nvshmem-ops.cu: the PE, a macro that ends the program when CUDA fails, and a clock. Each is one file of CUDA C++. */
+/* Shared by nvshmem-first.cu, nvshmem-ops.cu and nvshmem-jobs.cu: the PE, a macro that ends the program when CUDA fails, and a clock. Each is one file of CUDA C++. */
 #ifndef SHMEMD_TESTS_NVSHMEM_PROGRAM_H
 #define SHMEMD_TESTS_NVSHMEM_PROGRAM_H
 

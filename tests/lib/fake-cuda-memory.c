@@ -119,6 +119,43 @@ int cuMemRelease(unsigned long long memory)
 	return OK;
 }
 
+/* The span in which the byte is mapped. */
+static struct span *span_with(uint64_t addr)
+{
+	for (int i = 0; i < MAX_MAPPED; i++)
+		if (mapped[i].bytes && addr >= mapped[i].addr && addr - mapped[i].addr < mapped[i].bytes)
+			return &mapped[i];
+	return NULL;
+}
+
+EXPORT int cuMemGetAddressRange_v2(uint64_t *begin, size_t *bytes, uint64_t addr);
+int cuMemGetAddressRange_v2(uint64_t *begin, size_t *bytes, uint64_t addr)
+{
+	const struct span *span;
+
+	ENTER(0);
+	span = span_with(addr);
+	if (!span)
+		return NOT_FOUND;
+	*begin = span->addr;
+	*bytes = span->bytes;
+	return OK;
+}
+
+EXPORT int cuMemRetainAllocationHandle(unsigned long long *memory, void *addr);
+int cuMemRetainAllocationHandle(unsigned long long *memory, void *addr)
+{
+	const struct span *span;
+
+	ENTER(0);
+	span = span_with((uintptr_t)addr);
+	if (!span)
+		return INVALID_VALUE;
+	fake_cuda_counted.memories++;
+	*memory = (unsigned long long)fcntl(span->fd, F_DUPFD_CLOEXEC, 3);
+	return OK;
+}
+
 EXPORT int cuMemExportToShareableHandle(void *handle, unsigned long long memory, int kind, unsigned long long flags);
 int cuMemExportToShareableHandle(void *handle, unsigned long long memory, int kind, unsigned long long flags)
 {

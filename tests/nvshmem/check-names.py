@@ -5,6 +5,7 @@
 check-names.py LIBRARY NAMES LIST README: NAMES is what generate.py makes of the table, LIST what NVIDIA's library exports. With --print behind them it
 prints the README's table instead.
 """
+import collections
 import pathlib
 import re
 import subprocess
@@ -14,7 +15,7 @@ TYPES = ('bfloat16 half float double char schar short int long longlong uchar us
          'uint64 size ptrdiff').split()
 TYPED = re.compile(rf'^(nvshmemx?)_({"|".join(TYPES)})_')
 SIZED = re.compile(r'(?<=put|get)(8|16|32|64|128)(?=_|$)')
-HEAD = '| functions | number | implemented |\n|---|---|---|\n'
+HEAD = '| functions | number |\n|---|---|\n'
 VERSION = 'NVSHMEM'
 
 
@@ -30,40 +31,35 @@ def soname(library):
     return re.search(r'SONAME.*\[(.*)\]', text).group(1)
 
 
-def table(implemented):
-    rows = {}
-    for name, is_there in sorted(implemented.items()):
-        row = SIZED.sub('SIZE', TYPED.sub(r'\1_TYPE_', name))
-        counts = rows.setdefault(row, [0, 0])
-        counts[0] += 1
-        counts[1] += is_there
-    return HEAD + ''.join(f'| `{row}` | {n} | {"yes" if there == n else f"{there} of {n}" if there else "no"} |\n' for row, (n, there) in sorted(rows.items()))
+def table(names):
+    rows = collections.Counter(SIZED.sub('SIZE', TYPED.sub(r'\1_TYPE_', name)) for name in names)
+    return HEAD + ''.join(f'| `{row}` | {n} |\n' for row, n in sorted(rows.items()))
 
 
-def problems(library, implemented, wanted, readme):
+def problems(library, names, wanted, readme):
     symbols = exported(library)
     for name in sorted(set(symbols) ^ wanted):
         yield f'{name}: {"exported, and no name of NVSHMEM" if name in symbols else "not exported"}'
-    for name in sorted(set(implemented) ^ wanted):
-        yield f'{name}: {"in the table, and no name of NVSHMEM" if name in implemented else "not in the table"}'
+    for name in sorted(names ^ wanted):
+        yield f'{name}: {"in the table, and no name of NVSHMEM" if name in names else "not in the table"}'
     for name, node in sorted(symbols.items()):
         if node != VERSION:
             yield f'{name}: its version is {node!r}, not {VERSION}'
     if soname(library) != 'libnvshmem_host.so.3':
         yield f'{library}: its name is {soname(library)}'
-    if table(implemented) not in pathlib.Path(readme).read_text(encoding='utf-8'):
+    if table(names) not in pathlib.Path(readme).read_text(encoding='utf-8'):
         yield f'{readme}: the table is not that of --print'
 
 
 def main():
     library, names, wanted, readme = sys.argv[1:5]
-    implemented = {name: state == 'implemented' for name, state in (line.split() for line in pathlib.Path(names).read_text(encoding='utf-8').splitlines())}
+    names = set(pathlib.Path(names).read_text(encoding='utf-8').split())
     wanted = {name for name in pathlib.Path(wanted).read_text(encoding='utf-8').split() if name != VERSION}
     if sys.argv[5:] == ['--print']:
-        print(table(implemented), end='')
+        print(table(names), end='')
         return
-    found = list(problems(library, implemented, wanted, readme))
-    print('\n'.join(found + [f'{sum(implemented.values())} of {len(wanted)} names are implemented']))
+    found = list(problems(library, names, wanted, readme))
+    print('\n'.join(found + [f'{len(names)} of {len(wanted)} names']))
     sys.exit(1 if found else 0)
 
 

@@ -39,6 +39,8 @@ void host_load(void)
 	HOST_FUNCTIONS(HOST_FIND)
 #undef HOST_FIND
 	find(library, "nvshmem_selected_device_transport", &host.transport);
+	find(library, "nvshmem_debug_level", &host.debug_level);
+	find(library, "nvshmem_debug_mask", &host.debug_mask);
 }
 
 void device_library_make(int minor)

@@ -85,8 +85,11 @@ struct dims { /* dim3 */
 	X(int, nvshmemx_alltoallmem_on_stream, (int32_t, void *, const void *, size_t, stream_t))                                  \
 	X(void, nvshmemx_barrier_all_on_stream, (stream_t))                                                                        \
 	X(int, nvshmemx_team_sync_on_stream, (int32_t, stream_t))                                                                  \
-	X(int, nvshmemx_qp_create, (int, void *))                                                                                  \
-	X(void, nvshmem_debug_log, (void))                                                                                         \
+	X(int, nvshmemx_qp_create, (int, int32_t **))                                                                              \
+	X(void, nvshmem_debug_log, (int, unsigned long, const char *, int, const char *, ...))                                     \
+	X(void *, nvshmemx_buffer_register_symmetric, (void *, size_t, int))                                                       \
+	X(void *, nvshmemx_buffer_register_symmetric_at_preferred_address, (void *, size_t, void *, int))                          \
+	X(int, nvshmemx_buffer_unregister_symmetric, (void *, size_t))                                                             \
 	X(void, nvshmem_int_atomic_add, (int *, int, int))                                                                         \
 	X(int, nvshmem_int_atomic_fetch_add, (int *, int, int))                                                                    \
 	X(void, nvshmem_uint64_atomic_inc, (uint64_t *, int))                                                                      \
@@ -144,6 +147,8 @@ struct host {
 	HOST_FUNCTIONS(HOST_MEMBER)
 #undef HOST_MEMBER
 	int *transport; /* nvshmem_selected_device_transport */
+	int *debug_level; /* nvshmem_debug_level */
+	uint64_t *debug_mask; /* nvshmem_debug_mask */
 };
 extern struct host host;
 

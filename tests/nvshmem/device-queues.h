@@ -2,7 +2,7 @@
 /*
  * A thread of the CPU drives queues as NVSHMEM's device code does: it reads the copies of the states that the host library has written, and
  * nothing else of the library's. Addresses are symmetric ones of this PE. Each function of a queue takes the number of one of the queues to the
- * PE; to this PE itself there is one.
+ * PE, behind which are those that were created; to this PE itself there is one.
  */
 #ifndef SHMEMD_TESTS_DEVICE_QUEUES_H
 #define SHMEMD_TESTS_DEVICE_QUEUES_H

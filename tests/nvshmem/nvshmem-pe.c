@@ -231,12 +231,6 @@ static void has_kernels_of_another_class(void)
 	}
 }
 
-static void calls_what_is_missing(void)
-{
-	CHECK(host.nvshmemx_qp_create(1, NULL) == 3 && host.nvshmemx_qp_create(1, NULL) == 3);
-	host.nvshmem_debug_log();
-}
-
 /* The id of PE 0 travels by the job that there is; then that one ends, and another begins by it. */
 static void begins_again_by_id(void)
 {
@@ -286,7 +280,6 @@ static void does_all(void)
 	works_on_streams();
 	splits_teams();
 	has_kernels_of_another_class();
-	calls_what_is_missing();
 	begins_again_by_id();
 }
 

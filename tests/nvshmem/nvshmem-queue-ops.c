@@ -70,7 +70,11 @@ static void words_on_streams(void)
 	host.nvshmemx_signal_wait_until_on_stream(&words[2], 5, 5, stream);
 	CHECK(words[1] == 70u + (uint64_t)left);
 	host.nvshmemx_signal_op_on_stream(&words[2], 4, SIGNAL_ADD, right, stream);
+	/* A kernel waits: streams that wait by the driver keep the agent from the GPU. */
+	fake_cuda_fail_after("cuStreamWaitValue64_v2", 1, 0, 1);
 	host.nvshmemx_signal_wait_until_on_stream(&words[2], 5, 9, stream);
+	CHECK(!fake_cuda_failed());
+	fake_cuda_fail_after("", 0, 0, 0);
 	CHECK(words[2] == 9);
 	host.nvshmemx_double_p_on_stream((double *)(void *)&words[3], 1.5 + me, right, stream);
 	host.nvshmemx_barrier_all_on_stream(stream);

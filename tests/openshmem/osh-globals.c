@@ -134,7 +134,7 @@ static void try_untouched_data(void)
 
 /* ---- threads that are there before init, or still there in finalize, and that use data meanwhile */
 
-#define N_WRITERS 8
+#define N_WRITERS 4
 
 struct writer {
 	pthread_t thread;

@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a program that checks the OpenSHMEM library, with several numbers of PEs: run-programs.py SHMEMCTL PROGRAM PATHS N...
 
-PATHS: of the runtime (self,mapped or self,queue). With PATHS ends or ends-cxx, the program's ways to end are tried, each with its status and words.
+PATHS: of the runtime (self,mapped or self,queue). With PATHS ends or ends-cxx, the program's ways to end are tried, each with its status and words;
+with launchers, the program runs under those of others that are here.
 """
+import concurrent.futures
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -21,12 +24,20 @@ class Way:
     most: tuple = ('', sys.maxsize)     # words, and how often at most they are in it
     environment: dict = field(default_factory=dict)
     n_pes: int = 3
+    others: str = ''      # a program of the same folder, which all PEs but the first run
 
 
 WAYS = [
+    Way('wait-for-word', status=1, environment={'SHMD_TIMEOUT': '2s'},
+        stderr='shmem_long_wait_until: wait, the world: not within the time limit (SHMD_TIMEOUT)'),
     Way('twice'),
     Way('threads', stderr='shmem_init_thread: an unknown thread level'),
     Way('info'),
+    # Section 8: the deprecated names of variables, behind the others.
+    Way('info', environment={'SMA_VERSION': '1', 'SMA_SYMMETRIC_SIZE': '5m'}, stderr='[0] libshmemclient '),
+    Way('info', environment={'SMA_INFO': '1', 'SMA_SYMMETRIC_SIZE': '5m'}, stderr='[0] SHMD_HEAP_SIZE=5M (SHMEM_SYMMETRIC_SIZE)'),
+    Way('info', environment={'SMA_DEBUG': '1', 'SMA_SYMMETRIC_SIZE': '5m', 'SHMEM_SYMMETRIC_SIZE': '6m'},
+        stderr='settings debug: SHMD_HEAP_SIZE=6M (SHMEM_SYMMETRIC_SIZE)'),
     Way('start-pes', stdout='[2] PE 2 of 3'),
     Way('no-finalize', stdout='[2] PE 2 of 3'),
     Way('exit-handler', stdout='[2] PE 2 of 3'),
@@ -34,6 +45,12 @@ WAYS = [
     Way('bad-pe', status=1, stderr="shmem_long_p: p: PE 1000 is out of range; the context's team has 3 PEs"),
     Way('negative-pe', status=1, stderr="shmem_long_p: p: PE -1 is out of range; the context's team has 3 PEs"),
     Way('no-init', status=1, stderr='shmem_my_pe: OpenSHMEM is not initialised; call shmem_init() first'),
+    Way('into-program', status=1, others='osh-memory', n_pes=2,
+        stderr='shmem_long_p: p: memory outside the symmetric heap, a word that is not aligned, or an unknown size or operation; '
+               'global data of the program is not symmetric: '),
+    Way('into-thread', status=1, stderr='shmem_long_p: p: memory outside the symmetric heap'),
+    Way('into-library', status=1, stderr='shmem_long_p: p: memory outside the symmetric heap'),
+    Way('wait-for-pes', status=1, environment={'SHMD_TIMEOUT': '1s'}, stderr='did not come within the time limit (SHMD_TIMEOUT)'),
     Way('half-finalize', stdout='[2] PE 2 of 3'),
     Way('after-finalize', stdout='[2] finalized'),
     Way('many-sets', environment={'SHMD_MAX_TEAMS': '7'}, n_pes=4),
@@ -61,14 +78,31 @@ def run(shmemctl, n_pes, command, **environment):
                           check=False, env=os.environ | environment)
 
 
+def command_of(program, way):
+    command = [program, *way.arguments.split()]
+    if not way.others:
+        return command
+    other = os.path.join(os.path.dirname(program), way.others)
+    return ['sh', '-c', f'[ "$PMI_RANK" = 0 ] || exec "{other}"; exec "$@"', 'sh', *command]
+
+
+def try_way(shmemctl, program, way):
+    """A sentence if something is wrong."""
+    done = run(shmemctl, way.n_pes, command_of(program, way), **way.environment)
+    lines = set(way.stdout if isinstance(way.stdout, list) else filter(None, [way.stdout]))
+    statuses = way.status if isinstance(way.status, tuple) else (way.status,)
+    is_good = done.returncode in statuses and way.stderr in done.stderr and done.stderr.count(way.most[0]) <= way.most[1]
+    if is_good and lines <= set(done.stdout.splitlines()):
+        return None
+    return f'{way}: status {done.returncode}, printed {done.stdout!r} and {done.stderr!r}'
+
+
 def try_ways(shmemctl, program, ways):
-    for way in ways:
-        done = run(shmemctl, way.n_pes, [program, *way.arguments.split()], **way.environment)
-        lines = set(way.stdout if isinstance(way.stdout, list) else filter(None, [way.stdout]))
-        statuses = way.status if isinstance(way.status, tuple) else (way.status,)
-        is_good = done.returncode in statuses and way.stderr in done.stderr and done.stderr.count(way.most[0]) <= way.most[1]
-        if not is_good or not lines <= set(done.stdout.splitlines()):
-            sys.exit(f'{way}: status {done.returncode}, printed {done.stdout!r} and {done.stderr!r}')
+    """Several at once, since most of them wait for a while."""
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        wrong = [words for words in pool.map(lambda way: try_way(shmemctl, program, way), ways) if words]
+    if wrong:
+        sys.exit('\n'.join(wrong))
 
 
 def try_numbers(shmemctl, program, paths, numbers):
@@ -81,6 +115,25 @@ def try_numbers(shmemctl, program, paths, numbers):
             sys.exit(f'{n_pes} PEs, {paths}: status {done.returncode}, printed {done.stdout!r} and {done.stderr!r}')
 
 
+# Open MPI's refuses to run more processes than cores, and as root.
+LAUNCHERS = {'mpirun.openmpi': ['--oversubscribe'], 'mpiexec.hydra': []}
+AS_ROOT = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1', 'OMPI_MCA_plm': 'isolated'}
+
+
+def try_launchers(program, numbers):
+    here = [name for name in LAUNCHERS if shutil.which(name)]
+    if not here:
+        print(f'none of {", ".join(LAUNCHERS)} is here')
+        sys.exit(77)
+    for name in here:
+        for n_pes in numbers:
+            done = subprocess.run([name, *LAUNCHERS[name], '-n', n_pes, program], capture_output=True, text=True, timeout=PATIENCE_SEC, check=False,
+                                  env=os.environ | AS_ROOT)
+            # A launcher may have warnings of its own.
+            if done.returncode:
+                sys.exit(f'{name}, {n_pes} PEs: status {done.returncode}, printed {done.stdout!r} and {done.stderr!r}')
+
+
 def main():
     shmemctl, program, paths, *numbers = sys.argv[1:]
     if os.environ.get('MESON_EXE_WRAPPER'):
@@ -88,6 +141,8 @@ def main():
         sys.exit(77)
     if paths.startswith('ends'):
         try_ways(shmemctl, program, WAYS if paths == 'ends' else WAYS_CXX)
+    elif paths == 'launchers':
+        try_launchers(program, numbers)
     else:
         try_numbers(shmemctl, program, paths, map(int, numbers))
 

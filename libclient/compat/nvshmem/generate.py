@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """generate.py TABLE OUT...: write each OUT from table.txt. Its name says what it is:
 
-typed.c (functions of many types), missing.c (what stands in for functions that are not there), libnvshmem_host.map, names.txt (each name, and whether it is
-implemented).
+typed.c (functions of many types), libnvshmem_host.map, names.txt.
 """
 import itertools
 import pathlib
@@ -31,13 +30,13 @@ class Name:
 
     @property
     def c_type(self):
-        """Of an element; None: bytes."""
+        """Type of an element; None: bytes."""
         found = TYPED.match(self.name)
         return TYPES[found.group(1)] if found else None
 
     @property
     def more(self):
-        """What reductions have behind the three words: the runtime's type and operation."""
+        """Arguments of reductions behind the three words: the runtime's type and operation."""
         found = REDUCED.search(self.name)
         if not found:
             return ''
@@ -77,17 +76,8 @@ def read_table(path):
 
 
 def typed_c(names):
-    lines = [f'NVS_MAKE_{name.how}({name.name}, {name.c_type or "void"}, {name.element_bytes}{name.more})\n' for name in names if name.how not in ('c', 'missing')]
+    lines = [f'NVS_MAKE_{name.how}({name.name}, {name.c_type or "void"}, {name.element_bytes}{name.more})\n' for name in names if name.how != 'c']
     return NOTE + '#include "libclient/compat/nvshmem/typed.h"\n\n' + ''.join(lines)
-
-
-def stand_in(name):
-    c_type = {'T': name.c_type, 'int': 'int', 'void': 'void', 'pointer': 'void *'}[name.returns]
-    return f'NVS_MISSING_{name.returns.upper()}({name.name}, {c_type})\n'
-
-
-def missing_c(names):
-    return NOTE + '#include "libclient/compat/nvshmem/typed.h"\n\n' + ''.join(stand_in(name) for name in names if name.how == 'missing')
 
 
 def symbol_map(names):
@@ -96,13 +86,13 @@ def symbol_map(names):
 
 
 def names_txt(names):
-    return ''.join(f'{name.name} {"missing" if name.how == "missing" else "implemented"}\n' for name in sorted(names, key=lambda name: name.name))
+    return ''.join(f'{name}\n' for name in sorted(name.name for name in names))
 
 
 def main():
     table, *outs = sys.argv[1:]
     names = read_table(table)
-    made = {'typed.c': typed_c, 'missing.c': missing_c, 'libnvshmem_host.map': symbol_map, 'names.txt': names_txt}
+    made = {'typed.c': typed_c, 'libnvshmem_host.map': symbol_map, 'names.txt': names_txt}
     for out in outs:
         pathlib.Path(out).write_text(made[pathlib.Path(out).name](names), encoding='utf-8')
 

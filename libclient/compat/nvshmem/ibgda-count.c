@@ -22,8 +22,6 @@ int nvs_ibgda_count(struct nvs_ibgda *ibgda)
 	}
 	ibgda->n_rc = (uint32_t)n;
 	ibgda->n_to_each = ibgda->n_rc * nvs_ibgda_orders(ibgda->n_rc);
-	/* bounded: TEAM_MAX_PES PEs, 2 * MOST_RC each */
-	ibgda->n_queues = (uint32_t)(nvs.facts.npes - 1) * ibgda->n_to_each + 1;
 	return 0;
 }
 

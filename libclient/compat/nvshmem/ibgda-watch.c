@@ -36,50 +36,66 @@ static void tell(int pe, const char *why)
 	fprintf(stderr, "shmemd: NVSHMEM queues: PE %d: no kernel reaches PE %d any more: %s\n", nvs.facts.mype, pe, why);
 }
 
-/* One line for each PE, at its first queue that fails. */
-static void note(struct nvs_ibgda *ibgda, uint32_t queue, const char *why)
+/* Calls act() for each queue of all batches. */
+static void for_each(struct nvs_ibgda *ibgda, void (*act)(struct nvs_ibgda *, struct nvs_ibgda_batch *, uint32_t, const void *), const void *context)
 {
-	int pe = nvs_ibgda_peer_of(ibgda, queue);
-	uint32_t first = nvs_ibgda_first_to(ibgda, pe), n = pe == nvs.facts.mype ? 1 : ibgda->n_to_each;
-	bool is_known = false;
+	uint32_t n = __atomic_load_n(&ibgda->n_batches, __ATOMIC_ACQUIRE);
 
-	for (uint32_t i = first; i < first + n; i++)
-		is_known |= ibgda->failed[i];
-	ibgda->failed[queue] = true;
+	for (uint32_t b = 0; b < n; b++)
+		for (uint32_t i = 0; i < ibgda->batches[b].n; i++)
+			act(ibgda, &ibgda->batches[b], i, context);
+}
+
+static bool has_failed(struct nvs_ibgda *ibgda, int pe)
+{
+	uint32_t n = __atomic_load_n(&ibgda->n_batches, __ATOMIC_ACQUIRE);
+	bool found = false;
+
+	for (uint32_t b = 0; b < n && !found; b++)
+		for (uint32_t i = 0; i < ibgda->batches[b].n && !found; i++)
+			found = ibgda->batches[b].failed[i] && nvs_ibgda_peer_of(&ibgda->batches[b], i) == pe;
+	return found;
+}
+
+/* One line for each PE, at its first queue that fails. */
+static void note(struct nvs_ibgda *ibgda, struct nvs_ibgda_batch *batch, uint32_t queue, const char *why)
+{
+	int pe = nvs_ibgda_peer_of(batch, queue);
+	bool is_known = has_failed(ibgda, pe);
+
+	batch->failed[queue] = true;
 	if (!is_known)
 		tell(pe, has_ended(pe) ? "it has ended" : why);
 }
 
 /* number 0: several have failed. */
-static void note_event(struct nvs_ibgda *ibgda, const struct shmd_event *event)
+static void note_event(struct nvs_ibgda *ibgda, struct nvs_ibgda_batch *batch, uint32_t i, const void *context)
 {
+	const struct shmd_event *event = context;
 	struct shmd_qp_info info;
 
-	for (uint32_t i = 0; i < ibgda->n_queues; i++) {
-		if (ibgda->failed[i] || (event->number && shmd_queues_dev_qp(ibgda->queues, i)->qpn != event->number))
-			continue;
-		if (event->number)
-			note(ibgda, i, shmd_syndrome_text(event->detail));
-		else if (!shmd_queues_query(ibgda->queues, i, &info) && info.state == SHMD_QP_ERR)
-			note(ibgda, i, shmd_syndrome_text(info.first_error));
-	}
+	if (batch->failed[i] || (event->number && shmd_queues_dev_qp(batch->queues, i)->qpn != event->number))
+		return;
+	if (event->number)
+		note(ibgda, batch, i, shmd_syndrome_text(event->detail));
+	else if (!shmd_queues_query(batch->queues, i, &info) && info.state == SHMD_QP_ERR)
+		note(ibgda, batch, i, shmd_syndrome_text(info.first_error));
 }
 
-/* Their requests are flushed, and so is what is posted later. */
-static void end_queues_to_ended(struct nvs_ibgda *ibgda)
+/* Its requests are flushed, and so is what is posted later. */
+static void end_if_peer_has(struct nvs_ibgda *ibgda, struct nvs_ibgda_batch *batch, uint32_t i, const void *context)
 {
-	for (uint32_t i = 0; i < ibgda->n_queues; i++) {
-		if (ibgda->failed[i] || !has_ended(nvs_ibgda_peer_of(ibgda, i)))
-			continue;
-		(void)shmd_queues_modify(ibgda->queues, i, SHMD_QP_ERR);
-		note(ibgda, i, "it has ended");
-	}
+	(void)context;
+	if (batch->failed[i] || !has_ended(nvs_ibgda_peer_of(batch, i)))
+		return;
+	(void)shmd_queues_modify(batch->queues, i, SHMD_QP_ERR);
+	note(ibgda, batch, i, "it has ended");
 }
 
 /* The end of a CQE is one store, as the NIC writes it. Returns whether requests are lost. */
-static bool raise_number(struct nvs_ibgda *ibgda, uint32_t queue)
+static bool raise_number(const struct nvs_ibgda *ibgda, const struct nvs_ibgda_batch *batch, uint32_t queue)
 {
-	struct shmd_cqe *cqe = (struct shmd_cqe *)(uintptr_t)shmd_queues_dev_qp(ibgda->queues, queue)->cq_addr;
+	struct shmd_cqe *cqe = (struct shmd_cqe *)(uintptr_t)shmd_queues_dev_qp(batch->queues, queue)->cq_addr;
 	uint64_t *end = (uint64_t *)(void *)&cqe->sop_drop_qpn, word, posted = 0;
 	struct shmd_cqe last;
 
@@ -88,7 +104,7 @@ static bool raise_number(struct nvs_ibgda *ibgda, uint32_t queue)
 	if (last.op_own >> 4 != SHMD_CQE_REQ_ERR)
 		return false;
 	/* Fails if a kernel has asserted. */
-	if (device_read(nvs.device, &posted, nvs_ibgda_qp_at(ibgda, queue) + offsetof(struct nvs_ibgda_qp, mvars.ready_head), sizeof(posted)) < 0 || !posted)
+	if (device_read(nvs.device, &posted, nvs_ibgda_qp_at(ibgda, batch, queue) + offsetof(struct nvs_ibgda_qp, mvars.ready_head), sizeof(posted)) < 0 || !posted)
 		return true;
 	last.wqe_counter = __builtin_bswap16((uint16_t)(posted - 1));
 	memcpy(&word, &last.sop_drop_qpn, sizeof(word));
@@ -96,55 +112,55 @@ static bool raise_number(struct nvs_ibgda *ibgda, uint32_t queue)
 	return true;
 }
 
-static void end_job(const struct nvs_ibgda *ibgda, uint32_t queue)
+static void end_job(int pe)
 {
 	char why[160];
 
-	snprintf(why, sizeof(why), "requests of kernels of PE %d to PE %d are lost, which NVSHMEM's device code does not notice", nvs.facts.mype,
-		 nvs_ibgda_peer_of(ibgda, queue));
+	snprintf(why, sizeof(why), "requests of kernels of PE %d to PE %d are lost, which NVSHMEM's device code does not notice", nvs.facts.mype, pe);
 	shmd_world_abort(nvs.world, 1, why);
 }
 
 /* Turns are short while there are events. */
-static void raise_numbers(struct nvs_ibgda *ibgda)
+static void raise_if_failed(struct nvs_ibgda *ibgda, struct nvs_ibgda_batch *batch, uint32_t i, const void *context)
 {
-	uint32_t lost = ibgda->n_queues;
-
-	for (uint32_t i = 0; i < ibgda->n_queues; i++)
-		if (ibgda->failed[i] && raise_number(ibgda, i) && lost == ibgda->n_queues)
-			lost = i;
-	if (lost == ibgda->n_queues)
+	(void)context;
+	if (!batch->failed[i] || !raise_number(ibgda, batch, i))
 		return;
 	if (!ibgda->lost_nsec)
 		ibgda->lost_nsec = nsec_now();
 	if (nsec_now() - ibgda->lost_nsec >= END_NSEC)
-		end_job(ibgda, lost);
+		end_job(nvs_ibgda_peer_of(batch, i));
 }
 
 /* ---- without a NIC */
 
 /* Whether requests are under way, or the daemon's end has failed them: the last one of those that are posted together has a CQE. */
-static bool has_lost(const struct nvs_ibgda *ibgda, uint32_t queue)
+static bool has_lost(const struct nvs_ibgda *ibgda, const struct nvs_ibgda_batch *batch, uint32_t queue)
 {
-	const struct shmd_cqe *cqe = (const struct shmd_cqe *)(uintptr_t)shmd_queues_dev_qp(ibgda->queues, queue)->cq_addr;
+	const struct shmd_cqe *cqe = (const struct shmd_cqe *)(uintptr_t)shmd_queues_dev_qp(batch->queues, queue)->cq_addr;
 	uint64_t posted = 0;
 
 	if (__atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE) >> 4 == SHMD_CQE_REQ_ERR)
 		return true;
 	/* Fails if kernels have ended already. */
-	if (device_read(nvs.device, &posted, nvs_ibgda_qp_at(ibgda, queue) + offsetof(struct nvs_ibgda_qp, mvars.ready_head), sizeof(posted)) < 0)
+	if (device_read(nvs.device, &posted, nvs_ibgda_qp_at(ibgda, batch, queue) + offsetof(struct nvs_ibgda_qp, mvars.ready_head), sizeof(posted)) < 0)
 		return false;
 	return (uint16_t)(__builtin_bswap16(__atomic_load_n(&cqe->wqe_counter, __ATOMIC_ACQUIRE)) + 1) != (uint16_t)posted;
 }
 
+static void end_if_lost(struct nvs_ibgda *ibgda, struct nvs_ibgda_batch *batch, uint32_t i, const void *context)
+{
+	(void)context;
+	if (has_lost(ibgda, batch, i))
+		end_job(nvs_ibgda_peer_of(batch, i));
+}
+
 /* Requests of kernels complete no more, and no CQE says so. A job whose kernels post nothing goes on. */
-static void watch_without_nic(const struct nvs_ibgda *ibgda, const char *why)
+static void watch_without_nic(struct nvs_ibgda *ibgda, const char *why)
 {
 	fprintf(stderr, "shmemd: NVSHMEM queues: PE %d: kernels have no queues any more: %s\n", nvs.facts.mype, why);
 	while (!__atomic_load_n(&ibgda->ends, __ATOMIC_ACQUIRE)) {
-		for (uint32_t i = 0; i < ibgda->n_queues; i++)
-			if (has_lost(ibgda, i))
-				end_job(ibgda, i);
+		for_each(ibgda, end_if_lost, NULL);
 		usleep(TURN_NSEC / NSEC_PER_USEC);
 	}
 }
@@ -158,25 +174,21 @@ static void *watch(void *context)
 		int r = shmd_event_next(ibgda->client, TURN_NSEC, &event);
 
 		if (!r && event.kind == SHMD_EVENT_QP_ERROR)
-			note_event(ibgda, &event);
+			for_each(ibgda, note_event, &event);
 		if (!r && event.kind == SHMD_EVENT_NIC_LOST)
 			watch_without_nic(ibgda, event.text);
 		if (r < 0 && r != -EAGAIN)
 			watch_without_nic(ibgda, shmd_error_text());
-		end_queues_to_ended(ibgda);
-		raise_numbers(ibgda);
+		for_each(ibgda, end_if_peer_has, NULL);
+		for_each(ibgda, raise_if_failed, NULL);
 	}
 	return NULL;
 }
 
 int nvs_ibgda_watch(struct nvs_ibgda *ibgda)
 {
-	int r;
+	int r = -thread_start(&ibgda->watcher, 0, "nvs-queues", watch, ibgda);
 
-	ibgda->failed = calloc(ibgda->n_queues, sizeof(*ibgda->failed));
-	if (!ibgda->failed)
-		return shmd_error_set(-ENOMEM, "no memory for %u queues", ibgda->n_queues);
-	r = -thread_start(&ibgda->watcher, 0, "nvs-queues", watch, ibgda);
 	ibgda->has_watcher = !r;
 	return r ? shmd_error_set(-r, "no thread for the queues of kernels: %s", strerror(r)) : 0;
 }

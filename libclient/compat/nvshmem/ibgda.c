@@ -3,6 +3,7 @@
 #include "libclient/compat/nvshmem/ibgda.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <shmemclient-gpu-mem.h>
@@ -43,31 +44,40 @@ static int open_session(struct nvs_ibgda *ibgda)
 }
 
 /* Results lie in host memory, where any NIC writes at once. Kernels and NIC know them by one address. */
-static int make_results(struct nvs_ibgda *ibgda)
+static int make_results(const struct nvs_ibgda *ibgda, struct nvs_ibgda_batch *batch)
 {
-	struct shmd_mr_attr attr = {.access = SHMD_ACCESS_LOCAL_WRITE, .length_bytes = ibgda->n_queues * NVS_IBGDA_RESULTS_BYTES};
-	int r = shmd_mem_alloc(ibgda->client, attr.length_bytes, &ibgda->results);
+	struct shmd_mr_attr attr = {.access = SHMD_ACCESS_LOCAL_WRITE, .length_bytes = batch->n * NVS_IBGDA_RESULTS_BYTES};
+	int r = shmd_mem_alloc(ibgda->client, attr.length_bytes, &batch->results);
 
 	if (!r)
-		r = shmd_gpu_map_mem(ibgda->gpu, ibgda->results, &ibgda->results_at);
+		r = shmd_gpu_map_mem(ibgda->gpu, batch->results, &batch->results_at);
 	if (r < 0)
 		return r;
-	attr.fd = shmd_mem_fd(ibgda->results);
-	attr.iova = ibgda->results_at;
-	return shmd_mr_reg(ibgda->nic, &attr, &ibgda->results_mr);
+	attr.fd = shmd_mem_fd(batch->results);
+	attr.iova = batch->results_at;
+	return shmd_mr_reg(ibgda->nic, &attr, &batch->results_mr);
 }
 
-static int make_local(struct nvs_ibgda *ibgda)
+static int make_local(const struct nvs_ibgda *ibgda, struct nvs_ibgda_batch *batch)
 {
 	struct shmd_queues_attr attr = {.sq_wqebbs = read_depth(), .sharing = SHMD_SHARING_GPU, .gpu_driven = 1};
-	int r = nvs_ibgda_count(ibgda);
+	int r;
 
-	attr.n_qps = ibgda->n_queues;
-	if (!r)
-		r = open_session(ibgda);
-	if (!r)
-		r = shmd_queues_create(ibgda->nic, &attr, &ibgda->queues);
-	return r ? r : make_results(ibgda);
+	/* bounded: TEAM_MAX_PES PEs, and some hundred queues to each */
+	batch->n = (uint32_t)(nvs.facts.npes - 1) * batch->n_to_each + batch->has_own;
+	attr.n_qps = batch->n;
+	batch->failed = calloc(batch->n, sizeof(*batch->failed));
+	if (!batch->failed)
+		return shmd_error_set(-ENOMEM, "no memory for %u queues", batch->n);
+	r = shmd_queues_create(ibgda->nic, &attr, &batch->queues);
+	return r ? r : make_results(ibgda, batch);
+}
+
+/* The session takes the rest with it. */
+void nvs_ibgda_batch_drop(struct nvs_ibgda_batch *batch)
+{
+	free(batch->failed);
+	*batch = (struct nvs_ibgda_batch){.n = 0};
 }
 
 /* ---- addresses of queues */
@@ -78,47 +88,55 @@ static int make_local(struct nvs_ibgda *ibgda)
  *
  * mine: n_to_each for each PE, for its own queues to this one; theirs: the same from them.
  */
-static int connect_by(struct nvs_ibgda *ibgda, const struct shmd_addr *theirs)
+static int connect_by(const struct nvs_ibgda_batch *batch, const struct shmd_addr *theirs)
 {
-	_cleanup_free_ struct shmd_addr *addrs = calloc(ibgda->n_queues, sizeof(*addrs));
+	_cleanup_free_ struct shmd_addr *addrs = calloc(batch->n, sizeof(*addrs));
 	const struct shmd_qp_params params = {.timeout = TIMEOUT, .retry_count = 7};
-	uint32_t last = ibgda->n_queues - 1;
-	int r;
+	uint32_t last = batch->n - 1;
+	int r = 0;
 
 	if (!addrs)
-		return shmd_error_set(-ENOMEM, "no memory for the addresses of %u queues", ibgda->n_queues);
-	for (uint32_t i = 0; i < last; i++)
-		addrs[i] = theirs[(uint32_t)nvs_ibgda_peer_of(ibgda, i) * ibgda->n_to_each + i % ibgda->n_to_each];
-	r = shmd_queues_addr(ibgda->queues, last, &addrs[last]);
-	return r ? r : shmd_queues_connect(ibgda->queues, 0, ibgda->n_queues, addrs, &params, NULL);
+		return shmd_error_set(-ENOMEM, "no memory for the addresses of %u queues", batch->n);
+	for (uint32_t i = 0; i < batch->n - batch->has_own; i++)
+		addrs[i] = theirs[(uint32_t)nvs_ibgda_peer_of(batch, i) * batch->n_to_each + i % batch->n_to_each];
+	if (batch->has_own)
+		r = shmd_queues_addr(batch->queues, last, &addrs[last]);
+	return r ? r : shmd_queues_connect(batch->queues, 0, batch->n, addrs, &params, NULL);
 }
 
-static int fill_addresses(const struct nvs_ibgda *ibgda, struct shmd_addr *mine)
+static int fill_addresses(const struct nvs_ibgda_batch *batch, struct shmd_addr *mine)
 {
 	int r = 0;
 
-	for (uint32_t i = 0; !r && i < ibgda->n_queues - 1; i++)
-		r = shmd_queues_addr(ibgda->queues, i, &mine[(uint32_t)nvs_ibgda_peer_of(ibgda, i) * ibgda->n_to_each + i % ibgda->n_to_each]);
+	for (uint32_t i = 0; !r && i < batch->n - batch->has_own; i++)
+		r = shmd_queues_addr(batch->queues, i, &mine[(uint32_t)nvs_ibgda_peer_of(batch, i) * batch->n_to_each + i % batch->n_to_each]);
 	return r;
 }
 
 /* Collective. A PE whose queues lead nowhere says so at the agreement behind it. */
-static int connect_all(struct nvs_ibgda *ibgda)
+static int connect_all(const struct nvs_ibgda_batch *batch)
 {
-	size_t to_each = ibgda->n_to_each * sizeof(struct shmd_addr);
+	size_t to_each = batch->n_to_each * sizeof(struct shmd_addr);
 	struct shmd_addr *both;
 	int r = shmd_calloc(nvs.world, 2 * (size_t)nvs.facts.npes, to_each, 0, (void **)&both), r2;
 
 	if (r < 0)
 		return r;
-	r = nvs_agree(fill_addresses(ibgda, both));
+	r = nvs_agree(fill_addresses(batch, both));
 	if (!r)
-		r = shmd_alltoall(shmd_team_world(nvs.world), both + (size_t)nvs.facts.npes * ibgda->n_to_each, both, to_each);
+		r = shmd_alltoall(shmd_team_world(nvs.world), both + (size_t)nvs.facts.npes * batch->n_to_each, both, to_each);
 	if (!r)
-		r = connect_by(ibgda, both + (size_t)nvs.facts.npes * ibgda->n_to_each);
+		r = connect_by(batch, both + (size_t)nvs.facts.npes * batch->n_to_each);
 	r = nvs_agree(r);
 	r2 = shmd_free(nvs.world, both);
 	return r ? r : r2;
+}
+
+int nvs_ibgda_batch_make(struct nvs_ibgda *ibgda, struct nvs_ibgda_batch *batch)
+{
+	int r = nvs_agree(make_local(ibgda, batch));
+
+	return r ? r : connect_all(batch);
 }
 
 /* Collective: where the heaps of the others begin, in their own addresses, by which their NICs know them. */
@@ -147,14 +165,23 @@ static int check_counts(const struct nvs_ibgda *ibgda)
 	return nvs_agree(r);
 }
 
+static int begin(struct nvs_ibgda *ibgda)
+{
+	int r = nvs_ibgda_count(ibgda);
+
+	return r ? r : open_session(ibgda);
+}
+
 static int make(struct nvs_ibgda *ibgda)
 {
-	int r = nvs_agree(make_local(ibgda));
+	int r = nvs_agree(begin(ibgda));
 
 	if (!r)
 		r = check_counts(ibgda);
+	ibgda->batches[0] = (struct nvs_ibgda_batch){.n_to_each = ibgda->n_to_each, .has_own = true};
+	ibgda->n_batches = 1;
 	if (!r)
-		r = connect_all(ibgda);
+		r = nvs_ibgda_batch_make(ibgda, &ibgda->batches[0]);
 	if (!r)
 		r = share_bases();
 	if (!r)
@@ -162,6 +189,23 @@ static int make(struct nvs_ibgda *ibgda)
 	if (!r)
 		r = nvs_ibgda_tables_make(ibgda);
 	return r ? r : nvs_ibgda_watch(ibgda);
+}
+
+/*
+ * The memory agent calls CUDA. A kernel's first launch keeps other threads from CUDA until running kernels have ended, and these may wait for data that
+ * the agent has to move.
+ */
+static void warn_of_lazy_loading(const struct nvs_ibgda *ibgda)
+{
+	const struct cuda_api *cuda = nvs.device->cuda;
+	struct shmd_mr_info info;
+	int mode = 0;
+
+	if (nvs.facts.mype || shmd_mr_info(ibgda->mrs[0], &info) < 0 || info.kind != SHMD_MEM_AGENT)
+		return;
+	if (cuda->loading_mode && cuda->loading_mode(&mode) == CUDA_OK && mode == CUDA_LOADS_LAZILY)
+		fprintf(stderr, "shmemd: NVSHMEM queues: CUDA loads a kernel at its first launch, and a kernel that waits for another PE then waits for ever; "
+				"set CUDA_MODULE_LOADING=EAGER before the program starts\n");
 }
 
 int nvs_ibgda_make(void)
@@ -180,6 +224,8 @@ int nvs_ibgda_make(void)
 	nvs.facts.by_queues = !r;
 	if (r < 0)
 		nvs_ibgda_drop();
+	else
+		warn_of_lazy_loading(nvs.ibgda);
 	return r;
 }
 
@@ -203,7 +249,8 @@ void nvs_ibgda_drop(void)
 	nvs_ibgda_buffers_drop(ibgda);
 	nvs_ibgda_keys_drop(ibgda);
 	device_free(nvs.device, ibgda->tables);
-	free(ibgda->failed);
+	for (uint32_t i = 0; i < NVS_IBGDA_BATCHES; i++)
+		nvs_ibgda_batch_drop(&ibgda->batches[i]);
 	free(ibgda);
 	nvs.ibgda = NULL;
 }

@@ -154,21 +154,13 @@ static int prepare(void)
 	return r ? r : make_tables();
 }
 
-/* On H200 calls on streams that go by queues, other than puts and gets, did not end, so a job with queues has none of these kernels unless the user asks. */
-static bool may_have_kernels(void)
-{
-	const char *text = getenv("SHMEMD_NVSHMEM_STREAMS_BY_QUEUES");
-
-	return !nvs.ibgda || (text && !strcmp(text, "1"));
-}
-
 /*
  * Now, since CUDA may wait for kernels that run when the runtime's are loaded. A library that was built without nvcc has none: then syncs on
  * streams are by the driver, unless the job has queues, and what needs a kernel says so when it is called.
  */
 static int find_kernels(void)
 {
-	return nvs_agree_all(may_have_kernels() && !shmd_quiet_on_stream(shmd_world_ctx(nvs.world), nvs.device->stream), &nvs.has_kernels);
+	return nvs_agree_all(!shmd_quiet_on_stream(shmd_world_ctx(nvs.world), nvs.device->stream), &nvs.has_kernels);
 }
 
 static void drop_parts(void)
@@ -326,6 +318,7 @@ void nvshmemid_hostlib_finalize(void *state, void *transport)
 	if (nvs.n_refs > 0) {
 		nvs_client_remove((uint64_t)(uintptr_t)state);
 		if (!--nvs.n_refs) {
+			nvs_proxy_finish();
 			nvs_ibgda_finish();
 			stop();
 		}

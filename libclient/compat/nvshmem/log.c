@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of the library, failures, and names that programs call but that are not there. */
+/* The state of the library, and failures. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -42,11 +42,4 @@ int nvs_result(const char *name, int error)
 int nvs_lacks(const char *what)
 {
 	return shmd_error_set(-EOPNOTSUPP, "this CUDA driver lacks %s", what);
-}
-
-int nvs_missing(const char *name, int *is_known)
-{
-	if (!__atomic_exchange_n(is_known, 1, __ATOMIC_RELAXED))
-		fprintf(stderr, "shmemd: %s is not implemented in this library for NVSHMEM programs; the call does nothing\n", name);
-	return NVS_NOT_SUPPORTED;
 }

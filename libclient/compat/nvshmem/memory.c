@@ -100,6 +100,75 @@ void *nvshmemx_mc_ptr(int32_t team, const void *memory)
 	return NULL;
 }
 
+/* ---- memory of the program's as symmetric memory */
+
+/* The runtime would take memory of the host, too, into a heap that kernels here do not look at. */
+static int check_buffer(const void *memory)
+{
+	const struct cuda_api *cuda = nvs.device->cuda;
+	cuda_address begin;
+	cuda_result result;
+	size_t bytes;
+	int r;
+
+	if (!cuda->address_range)
+		return nvs_lacks("cuMemGetAddressRange");
+	r = device_enter(nvs.device);
+	if (r < 0)
+		return r;
+	result = cuda->address_range(&begin, &bytes, (uintptr_t)memory);
+	r = device_leave(nvs.device, CUDA_OK, "");
+	return result == CUDA_OK ? r : shmd_error_set(-EINVAL, "%p is no memory of a GPU", memory);
+}
+
+/* PEs that cannot pass their buffer say so before any of them goes on. */
+static void *register_symmetric(const char *name, void *memory, size_t bytes)
+{
+	void *symmetric = NULL;
+	int r = nvs_ready();
+
+	pthread_mutex_lock(&nvs.lock);
+	if (!r && nvs.ibgda)
+		r = shmd_error_set(-EOPNOTSUPP, "a job with queues takes no memory of the program's as symmetric memory");
+	else if (!r)
+		r = nvs_agree(check_buffer(memory));
+	if (!r)
+		r = shmd_buffer_register_symmetric(nvs.world, memory, bytes, &symmetric);
+	pthread_mutex_unlock(&nvs.lock);
+	return nvs_result(name, r) ? NULL : symmetric;
+}
+
+NVS_API void *nvshmemx_buffer_register_symmetric(void *memory, size_t bytes, int flags);
+void *nvshmemx_buffer_register_symmetric(void *memory, size_t bytes, int flags)
+{
+	(void)flags;
+	return register_symmetric("nvshmemx_buffer_register_symmetric", memory, bytes);
+}
+
+/* The address is a wish; symmetric memory is where the heap is. */
+NVS_API void *nvshmemx_buffer_register_symmetric_at_preferred_address(void *memory, size_t bytes, void *address, int flags);
+void *nvshmemx_buffer_register_symmetric_at_preferred_address(void *memory, size_t bytes, void *address, int flags)
+{
+	(void)address;
+	(void)flags;
+	return register_symmetric("nvshmemx_buffer_register_symmetric_at_preferred_address", memory, bytes);
+}
+
+NVS_API int nvshmemx_buffer_unregister_symmetric(void *symmetric, size_t bytes);
+int nvshmemx_buffer_unregister_symmetric(void *symmetric, size_t bytes)
+{
+	int r = nvs_ready();
+
+	(void)bytes;
+	pthread_mutex_lock(&nvs.lock);
+	if (!r)
+		r = shmd_buffer_unregister_symmetric(nvs.world, symmetric);
+	pthread_mutex_unlock(&nvs.lock);
+	return nvs_result("nvshmemx_buffer_unregister_symmetric", r);
+}
+
+/* ---- memory of the program's as the local side of operations */
+
 /* Where all PEs are mapped any memory of the host or of a GPU may be the local side of an operation; NICs know what is registered. */
 NVS_API int nvshmemx_buffer_register(void *memory, size_t bytes);
 int nvshmemx_buffer_register(void *memory, size_t bytes)

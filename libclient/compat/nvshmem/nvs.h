@@ -12,8 +12,9 @@
  *	sync.c		barriers of the host, and on streams		coll.c		collectives on streams
  *	on-stream.c	words on streams				atomic.c	atomics of the host
  *	launch.c	launches with all blocks at once		region.c	regions of the host
- *	query.c		versions, names, data objects			log.c		failures, names that are missing
+ *	query.c		versions, names, data objects			log.c		failures
  *	ids.c		unique ids					proxy.c		a thread that kernels ask
+ *	program-log.c	lines of the program
  *
  * Threads	init, finalize, teams and allocations: one at a time, as NVSHMEM has it; nvs.lock makes it so. All others any number, and
  *		frees wait for none of these
@@ -123,8 +124,10 @@ int nvs_fail(const char *name, int error) __attribute__((cold));
 int nvs_result(const char *name, int error);
 /* -EOPNOTSUPP with a sentence: the driver has no function for this. */
 int nvs_lacks(const char *what) __attribute__((cold));
-/* A name that is not implemented: writes it once. Returns NVS_NOT_SUPPORTED. */
-int nvs_missing(const char *name, int *is_known) __attribute__((cold));
+
+/* ---- query.c: words of the interface that programs may set */
+NVS_API extern int nvshmem_debug_level;
+NVS_API extern uint64_t nvshmem_debug_mask;
 
 /* ---- binding.c */
 
@@ -144,6 +147,8 @@ int nvs_need_kernels(void);
 bool nvs_newer_is_allowed(void);
 /* The log is at debug or trace, which SHMD_DEBUG asks for. */
 bool nvs_is_verbose(void);
+/* The log's level for all parts as the user has set it; "" if nobody has. */
+void nvs_log_setting(char ret_level[SHMD_INFO_TEXT_BYTES]);
 int nvs_max_teams(void);
 /* Entries of a queue, if the user says how many. */
 uint32_t nvs_queue_depth(uint32_t otherwise);

@@ -158,10 +158,13 @@ void nvs_wait_on(const char *name, struct shmd_wait wait, int cmp, bool is_signe
 	(void)nvs_result(name, r ? r : shmd_wait_until_all_on_stream(ctx(), &wait, stream));
 }
 
-/* The driver compares numbers as if they were on a circle, which is the same for signals that grow from 0 to less than 2^63. */
+/*
+ * The driver compares numbers as if they were on a circle, which is the same for signals that grow from 0 to less than 2^63. If eight streams wait by the
+ * driver, CUDA carries out no writes of other streams, so the signals for which they wait cannot come by the memory agent: by queues kernels wait.
+ */
 static bool driver_can(int cmp, uint64_t value)
 {
-	if (!nvs.device->cuda->stream_wait8)
+	if (!nvs.device->cuda->stream_wait8 || (nvs.ibgda && nvs.has_kernels))
 		return false;
 	return cmp == NVS_CMP_EQ || ((cmp == NVS_CMP_GE || cmp == NVS_CMP_GT) && value < INT64_MAX);
 }

@@ -49,10 +49,9 @@ void nvshmem_query_thread(int *ret_provided)
 	*ret_provided = THREAD_SERIALIZED;
 }
 
-/* ---- data; nothing here reads it, but for the transport (clients.c) */
+/* ---- data; the library reads the transport (clients.c), and level and mask of a program's own log (program-log.c) */
 
-NVS_API extern int nvshmem_selected_device_transport, nvshmem_debug_level, nvshmem_nvtx_options, nvshmem_options;
-NVS_API extern uint64_t nvshmem_debug_mask;
+NVS_API extern int nvshmem_selected_device_transport, nvshmem_nvtx_options, nvshmem_options;
 NVS_API extern void *nvshmem_debug_file, *nvshmem_error;
 NVS_API extern pthread_mutex_t nvshmem_debug_output_lock;
 

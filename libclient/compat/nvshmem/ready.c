@@ -31,6 +31,15 @@ bool nvs_is_verbose(void)
 	return find_setting("SHMD_LOG", &info) && (!strcmp(info.value, "debug") || !strcmp(info.value, "trace"));
 }
 
+void nvs_log_setting(char ret_level[SHMD_INFO_TEXT_BYTES])
+{
+	struct shmd_setting_info info;
+
+	if (!find_setting("SHMD_LOG", &info) || !strcmp(info.source, "default"))
+		info.value[0] = 0;
+	snprintf(ret_level, SHMD_INFO_TEXT_BYTES, "%.*s", (int)strcspn(info.value, ","), info.value);
+}
+
 int nvs_max_teams(void)
 {
 	struct shmd_setting_info info;

@@ -254,33 +254,4 @@
 #define NVS_MAKE_REDUCE_ON(name, type, bytes, kind, op) NVS_MAKE_MATH_ON(name, type, kind, op, false)
 #define NVS_MAKE_REDUCESCATTER_ON(name, type, bytes, kind, op) NVS_MAKE_MATH_ON(name, type, kind, op, true)
 
-/* ---- what is not there: whatever the caller passes, in whatever registers, is left alone */
-
-#define NVS_MISSING_INT(name, type)                  \
-	NVS_API int name(void);                       \
-	int name(void)                                \
-	{                                             \
-		static int is_known;                  \
-                                                      \
-		return nvs_missing(#name, &is_known); \
-	}
-#define NVS_MISSING_VOID(name, type)                 \
-	NVS_API void name(void);                      \
-	void name(void)                               \
-	{                                             \
-		static int is_known;                  \
-                                                      \
-		(void)nvs_missing(#name, &is_known);  \
-	}
-#define NVS_MISSING_T(name, type)                    \
-	NVS_API type name(void);                      \
-	type name(void)                               \
-	{                                             \
-		static int is_known;                  \
-                                                      \
-		(void)nvs_missing(#name, &is_known);  \
-		return (type)0;                       \
-	}
-#define NVS_MISSING_POINTER(name, type) NVS_MISSING_T(name, type)
-
 #endif

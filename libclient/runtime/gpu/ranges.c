@@ -196,17 +196,13 @@ static cuda_result map(struct gpu_ranges *ranges, const struct piece *piece, cud
 	return result;
 }
 
-static cuda_result make(struct gpu_ranges *ranges, const struct piece *piece, int *ret_fd)
+/* Takes the handle. */
+static cuda_result map_and_export(struct gpu_ranges *ranges, const struct piece *piece, cuda_memory memory, int *ret_fd)
 {
 	const struct cuda_api *cuda = ranges->device->cuda;
-	struct cuda_memory_attr attr = memory_attr(ranges);
 	_cleanup_close_ int fd = -1;
-	cuda_memory memory;
-	cuda_result result = cuda->memory_new(&memory, piece->bytes, &attr, 0);
+	cuda_result result = cuda->memory_export(&fd, memory, CUDA_HANDLE_FD, 0);
 
-	if (result != CUDA_OK)
-		return result;
-	result = cuda->memory_export(&fd, memory, CUDA_HANDLE_FD, 0);
 	if (result == CUDA_OK)
 		result = map(ranges, piece, memory);
 	if (result == CUDA_OK)
@@ -214,6 +210,35 @@ static cuda_result make(struct gpu_ranges *ranges, const struct piece *piece, in
 	/* The mapping holds it from here on. */
 	(void)cuda->memory_release(memory);
 	return result;
+}
+
+static cuda_result make(struct gpu_ranges *ranges, const struct piece *piece, int *ret_fd)
+{
+	struct cuda_memory_attr attr = memory_attr(ranges);
+	cuda_memory memory;
+	cuda_result result = ranges->device->cuda->memory_new(&memory, piece->bytes, &attr, 0);
+
+	return result == CUDA_OK ? map_and_export(ranges, piece, memory, ret_fd) : result;
+}
+
+/* CUDA maps memory from its first byte on, so that is where the program's has to begin. */
+static int lend(struct gpu_ranges *ranges, const struct piece *piece, uint64_t addr, int *ret_fd)
+{
+	const struct cuda_api *cuda = ranges->device->cuda;
+	cuda_address begin = 0;
+	cuda_memory memory;
+	size_t bytes = 0;
+
+	if (!cuda->address_range || !cuda->memory_retain)
+		return shmd_error_set(-EOPNOTSUPP, "this CUDA driver does not say which memory is at an address");
+	if (cuda->address_range(&begin, &bytes, addr) != CUDA_OK || begin != addr || bytes < piece->bytes ||
+	    cuda->memory_retain(&memory, (void *)(uintptr_t)addr) != CUDA_OK)
+		return shmd_error_set(-EINVAL, "no memory of %llu bytes that cuMemCreate() has made begins at 0x%llx", (unsigned long long)piece->bytes,
+				      (unsigned long long)addr);
+	if (map_and_export(ranges, piece, memory, ret_fd) != CUDA_OK)
+		return shmd_error_set(-EOPNOTSUPP, "the memory at 0x%llx cannot be passed to other processes: cuMemCreate() has to make it with "
+				      "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR", (unsigned long long)addr);
+	return 0;
 }
 
 static cuda_result take(struct gpu_ranges *ranges, const struct piece *piece, int fd)
@@ -238,6 +263,25 @@ int gpu_ranges_make(struct gpu_ranges *ranges, uint64_t offset, uint64_t bytes, 
 		r = device_enter(ranges->device);
 	if (!r)
 		r = device_leave(ranges->device, make(ranges, &piece, ret_fd), "make a chunk of the GPU heap");
+	if (!r)
+		*place = piece;
+	return r;
+}
+
+int gpu_ranges_lend(struct gpu_ranges *ranges, uint64_t offset, uint64_t addr, uint64_t bytes, int *ret_fd)
+{
+	struct piece piece = {ranges->own, offset, bytes}, *place = NULL;
+	int r = find_place(ranges, ranges->own, offset, bytes, &place);
+
+	if (!r)
+		r = device_enter(ranges->device);
+	if (r < 0)
+		return r;
+	r = lend(ranges, &piece, addr, ret_fd);
+	if (r < 0)
+		(void)device_leave(ranges->device, CUDA_OK, "");
+	else
+		r = device_leave(ranges->device, CUDA_OK, "map memory of the program");
 	if (!r)
 		*place = piece;
 	return r;

@@ -36,6 +36,11 @@ uint64_t gpu_ranges_base(const struct gpu_ranges *ranges, uint32_t pe);
 /* Memory of this PE's GPU at `offset` of its own range, and a descriptor of it for the peers; the caller's, to close. -ENOMEM, ... */
 int gpu_ranges_make(struct gpu_ranges *ranges, uint64_t offset, uint64_t bytes, int *ret_fd);
 /*
+ * The same with memory of the program's that cuMemCreate() has made, and that begins at addr: it appears a second time and stays the program's.
+ * -EINVAL: no such memory, or less than bytes; -EOPNOTSUPP: CUDA makes no descriptor of it, or is too old.
+ */
+int gpu_ranges_lend(struct gpu_ranges *ranges, uint64_t offset, uint64_t addr, uint64_t bytes, int *ret_fd);
+/*
  * The memory of another PE, in that PE's range. fd stays the caller's. -EXDEV: CUDA has no way from this GPU to that memory, as between GPUs
  * without peer access, MIG devices, or processes that it keeps apart.
  */

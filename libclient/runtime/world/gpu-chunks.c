@@ -32,6 +32,7 @@ static const struct chunk_names names = {"GPU heap", "GPU_HEAP"};
 struct chunk {
 	uint32_t number;
 	uint64_t offset, bytes;
+	uint64_t lent; /* address of memory of the program's; 0: the heap makes its own */
 	bool is_published;
 };
 
@@ -47,7 +48,8 @@ static int offer(struct shmd_world *world, struct chunk *chunk)
 {
 	struct world_gpu *gpu = world->gpu;
 	_cleanup_close_ int fd = -1;
-	int r = gpu_ranges_make(gpu->ranges, chunk->offset, chunk->bytes, &fd);
+	int r = chunk->lent ? gpu_ranges_lend(gpu->ranges, chunk->offset, chunk->lent, chunk->bytes, &fd) :
+			      gpu_ranges_make(gpu->ranges, chunk->offset, chunk->bytes, &fd);
 
 	if (!r && !chunk->number)
 		r = device_zero(gpu->device, world_own_base(world, SHMD_DEV_HEAP_GPU), WORLD_GPU_INTERNAL_BYTES);
@@ -117,27 +119,51 @@ static void count(struct shmd_world *world, const struct chunk *chunk)
 		__atomic_store_n(&world->dev->heap[SHMD_DEV_HEAP_GPU].used_bytes, chunk_table_end(&gpu->chunks), __ATOMIC_RELEASE);
 }
 
-static void undo(struct shmd_world *world, const struct chunk *chunk)
+void world_gpu_undo(struct shmd_world *world, uint32_t number, uint64_t offset)
 {
-	world_queues_deregister(world, WORLD_GPU_CHUNK(chunk->number));
-	gpu_ranges_undo(world->gpu->ranges, chunk->offset);
+	world_queues_deregister(world, WORLD_GPU_CHUNK(number));
+	gpu_ranges_undo(world->gpu->ranges, offset);
 }
 
 /* The descriptors go when all PEs have mapped them, or when the chunk has failed. */
+static int chunk_make(struct shmd_world *world, struct chunk *chunk)
+{
+	int r = world_agree(world, offer(world, chunk));
+
+	if (!r)
+		r = share(world, chunk);
+	if (chunk->is_published)
+		(void)shmd_unpublish(session_client(world->session), &world->key, (uint32_t)world->rank, WORLD_GPU_CHUNK(chunk->number));
+	if (r)
+		world_gpu_undo(world, chunk->number, chunk->offset);
+	else if (chunk->number == world->gpu->chunks.n)
+		count(world, chunk);
+	return r;
+}
+
 static int chunk_add(struct shmd_world *world, uint64_t offset, uint64_t bytes)
 {
 	struct chunk chunk = {.number = world->gpu->chunks.n, .offset = offset, .bytes = bytes};
-	int r = world_agree(world, offer(world, &chunk));
 
-	if (!r)
-		r = share(world, &chunk);
-	if (chunk.is_published)
-		(void)shmd_unpublish(session_client(world->session), &world->key, (uint32_t)world->rank, WORLD_GPU_CHUNK(chunk.number));
-	if (r)
-		undo(world, &chunk);
-	else
-		count(world, &chunk);
+	return chunk_make(world, &chunk);
+}
+
+/* A PE whose kernels do not see the chunk does not have it; then the world has lost its heap, as after an exchange that failed. */
+static int show_chunk(struct shmd_world *world)
+{
+	int r = world_agree(world, world_gpu_show_chunks(world));
+
+	if (r < 0)
+		world->heap->lost = r;
 	return r;
+}
+
+int world_gpu_lend(struct shmd_world *world, uint32_t number, uint64_t offset, uint64_t bytes, uint64_t addr)
+{
+	struct chunk chunk = {.number = number, .offset = offset, .bytes = bytes, .lent = addr};
+	int r = chunk_make(world, &chunk);
+
+	return r ? r : show_chunk(world);
 }
 
 /* ---- the heap */
@@ -299,12 +325,8 @@ int world_gpu_grow(struct shmd_world *world, uint64_t bytes)
 	if (r < 0)
 		return r;
 	r = chunk_add(world, offset, bytes);
-	/* A PE whose kernels do not see the chunk does not have it; then the world has lost its heap, as after an exchange that failed. */
-	if (!r) {
-		r = world_agree(world, world_gpu_show_chunks(world));
-		if (r < 0)
-			world->heap->lost = r;
-	}
+	if (!r)
+		r = show_chunk(world);
 	if (!r)
 		runtime_log(HEAP, INFO, "the GPU heap grows by %llu bytes to %llu", (unsigned long long)bytes, (unsigned long long)(offset + bytes));
 	return r ? r : add_to_allocator(world, offset, bytes);

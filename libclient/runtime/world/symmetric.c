@@ -13,6 +13,7 @@
 
 #include <shmd/dev/pe.h>
 
+#include "libclient/runtime/gpu/ranges.h"
 #include "libclient/runtime/heap/heap-map.h"
 #include "libclient/runtime/settings/nvtx.h"
 #include "libclient/runtime/world/adopt.h"
@@ -21,11 +22,14 @@
 #include "libclient/runtime/world/heaps.h"
 #include "libclient/runtime/world/queues.h"
 #include "libclient/runtime/world/symmetric.h"
+#include "libclient/runtime/world/world-gpu.h"
 #include "libclient/runtime/world/world-heap.h"
 #include "libclient/runtime/world/world.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/overflow.h"
 #include "proto/base/page.h"
+
+#define ON_GPU (UINT32_C(1) << 31) /* in what PEs tell each other: memory of a GPU */
 
 /* A call under way. */
 struct job {
@@ -48,28 +52,12 @@ static uint64_t granules(uint64_t bytes)
 	return align_up_overflows(bytes, step, &rounded) ? UINT64_MAX : rounded;
 }
 
-static struct symmetric *find_free(struct world_heap *heap, uint64_t bytes)
-{
-	for (uint32_t i = 0; i < heap->n_symmetric; i++)
-		if (!heap->symmetric[i].is_used && heap->symmetric[i].bytes >= bytes)
-			return &heap->symmetric[i];
-	return NULL;
-}
-
-static struct symmetric *find_used(struct world_heap *heap, uint64_t offset)
-{
-	for (uint32_t i = 0; i < heap->n_symmetric; i++)
-		if (heap->symmetric[i].is_used && heap->symmetric[i].offset == offset)
-			return &heap->symmetric[i];
-	return NULL;
-}
-
 /* A function of the calls of all PEs alone. */
 static int choose_place(struct job *job)
 {
 	struct world_heap *heap = job->world->heap;
 	uint64_t end = chunk_table_end(&heap->chunks), bytes = granules(job->bytes);
-	const struct symmetric *free_place = find_free(heap, bytes);
+	const struct symmetric *free_place = symmetric_find_free(heap->symmetric, heap->n_symmetric, bytes);
 
 	if (free_place) {
 		job->place = *free_place;
@@ -91,7 +79,7 @@ static int check_buffer(const struct job *job)
 {
 	uint64_t page = page_bytes(), end;
 
-	if (!job->addr || !job->bytes || (uintptr_t)job->addr % page || job->bytes % page || job->bytes / page > UINT32_MAX ||
+	if (!job->addr || !job->bytes || (uintptr_t)job->addr % page || job->bytes % page || job->bytes / page >= ON_GPU ||
 	    add_overflows((uintptr_t)job->addr, job->bytes, &end))
 		return shmd_error_set(-EINVAL, "%zu bytes at %p do not begin and end at pages of %" PRIu64 " bytes", job->bytes, job->addr, page);
 	if (world_is_on_gpu(job->world, (uintptr_t)job->addr, end))
@@ -116,17 +104,41 @@ static int offer(struct job *job)
 	return r;
 }
 
-/* The first step: all PEs have a buffer, and of one size. */
+/* All PEs have a buffer, of one size and of one kind. */
+static int compare(const struct shmd_world *world)
+{
+	uint32_t first = world->outcomes[0].value;
+	int r = 0;
+
+	for (int i = 1; !r && i < world->size; i++) {
+		uint32_t value = world->outcomes[i].value;
+
+		if ((value ^ first) & ON_GPU)
+			r = shmd_error_set(-EINVAL, "the buffer of PE %d is in memory of %s, and that of PE 0 is not", i,
+					   value & ON_GPU ? "a GPU" : "the host");
+		else if (value != first)
+			r = shmd_error_set(-EINVAL, "the buffer has %u pages on PE %d, and %u on PE 0", value & ~ON_GPU, i, first & ~ON_GPU);
+	}
+	return r;
+}
+
+/* The first step. */
 static int meet(struct job *job)
 {
-	struct shmd_world *world = job->world;
-	int r = world_agree_on(world, offer(job), (uint32_t)(job->bytes / page_bytes()));
+	int r = world_agree_on(job->world, offer(job), (uint32_t)(job->bytes / page_bytes()));
 
-	for (int i = 1; !r && i < world->size; i++)
-		if (world->outcomes[i].value != world->outcomes[0].value)
-			r = shmd_error_set(-EINVAL, "the buffer has %u pages on PE %d, and %u on PE 0", world->outcomes[i].value, i,
-					   world->outcomes[0].value);
-	return r;
+	return r ? r : compare(job->world);
+}
+
+static int meet_on_gpu(struct job *job)
+{
+	uint64_t pages = job->bytes / page_bytes();
+	int r = 0;
+
+	if (!job->bytes || job->bytes % GPU_RANGES_STEP || pages >= ON_GPU)
+		r = shmd_error_set(-EINVAL, "%zu bytes of GPU memory at %p are no multiple of 2 MiB", job->bytes, job->addr);
+	r = world_agree_on(job->world, r, ON_GPU | (uint32_t)pages);
+	return r ? r : compare(job->world);
 }
 
 static int fetch(struct job *job, int pe, int *ret_fd, uint64_t *ret_offset)
@@ -191,7 +203,8 @@ static void unmap(struct shmd_world *world, const struct symmetric *place)
 static void keep(struct job *job)
 {
 	struct world_heap *heap = job->world->heap;
-	struct symmetric *place = job->is_new_place ? &heap->symmetric[heap->n_symmetric++] : find_free(heap, granules(job->bytes));
+	struct symmetric *place = job->is_new_place ? &heap->symmetric[heap->n_symmetric++] :
+						    symmetric_find_free(heap->symmetric, heap->n_symmetric, granules(job->bytes));
 
 	*place = job->place;
 	place->is_used = true;
@@ -217,6 +230,23 @@ static int register_all(struct job *job)
 	else
 		keep(job);
 	return r;
+}
+
+static int register_in_host(struct job *job, void **ret_ptr)
+{
+	int r = register_all(job);
+
+	if (!r)
+		*ret_ptr = world_heap_at(&job->world->pes[job->world->rank], job->place.offset);
+	return r;
+}
+
+static int register_on_gpu(struct job *job, void **ret_ptr)
+{
+	WORLD_REQUESTS(job->world);
+	int r = meet_on_gpu(job);
+
+	return r ? r : world_gpu_register_symmetric(job->world, job->addr, job->bytes, ret_ptr);
 }
 
 /* ---- the calls */
@@ -247,46 +277,55 @@ int shmd_buffer_register_symmetric(struct shmd_world *world, void *addr, size_t 
 	world->call = "shmd_buffer_register_symmetric";
 	r = ready(world);
 	if (!r)
-		r = register_all(&job);
+		r = world_gpu_has_memory_at(world, addr) ? register_on_gpu(&job, ret_ptr) : register_in_host(&job, ret_ptr);
 	runtime_nvtx_pop();
 	pthread_mutex_unlock(&world->lock);
-	if (!r)
-		*ret_ptr = world_heap_at(&world->pes[world->rank], job.place.offset);
 	return r;
 }
 
 /* PEs pass what they take away, and that their own operations are complete. */
-static int agree_to_end(struct shmd_world *world, const struct symmetric *place)
+static int agree_to_end(struct shmd_world *world, const struct symmetric *place, uint32_t kind)
 {
 	int error = world_status_error(world, world_ctx_settle(world), "completing the operations on a buffer", -1), r;
 
 	if (!error && !place)
 		error = shmd_error_set(-EINVAL, "no symmetric buffer is registered there");
-	r = world_agree_on(world, error, place ? place->chunk : 0);
+	r = world_agree_on(world, error, place ? kind | place->chunk : 0);
 	for (int i = 1; !r && i < world->size; i++)
 		if (world->outcomes[i].value != world->outcomes[0].value)
 			r = shmd_error_set(-EINVAL, "PE %d takes away another buffer than PE 0", i);
 	return r;
 }
 
+static int end_place(struct shmd_world *world, struct symmetric *place, bool is_on_gpu)
+{
+	place->is_used = false;
+	if (!is_on_gpu) {
+		unmap(world, place);
+		return adopted_return(take_ptr(place->memory));
+	}
+	world_gpu_undo(world, place->chunk, place->offset);
+	return 0;
+}
+
 static int take_away(struct shmd_world *world, const void *ptr)
 {
 	WORLD_REQUESTS(world);
-	uint64_t base = world->pes[world->rank].heap_addr[SHMD_DEV_HEAP_HOST];
+	struct world_heap *heap = world->heap;
+	uint64_t offset = 0;
+	bool is_on_gpu = world_find(world, ptr, &offset) == SHMD_DEV_HEAP_GPU;
 	struct symmetric *place;
 	int r = ready(world);
 
 	if (r < 0)
 		return r;
-	place = find_used(world->heap, (uintptr_t)ptr - base);
-	r = agree_to_end(world, place);
+	place = is_on_gpu ? world_gpu_find_symmetric(world, offset) :
+			    symmetric_find_used(heap->symmetric, heap->n_symmetric, (uintptr_t)ptr - world->pes[world->rank].heap_addr[SHMD_DEV_HEAP_HOST]);
+	r = agree_to_end(world, place, is_on_gpu ? ON_GPU : 0);
 	if (r < 0)
 		return r;
-	unmap(world, place);
-	place->is_used = false;
-	r = adopted_return(take_ptr(place->memory));
 	/* The program may go on to use its memory when no PE has it any more. */
-	return world_agree(world, r);
+	return world_agree(world, end_place(world, place, is_on_gpu));
 }
 
 int shmd_buffer_unregister_symmetric(struct shmd_world *world, void *ptr)

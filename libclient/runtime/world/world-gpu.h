@@ -21,6 +21,7 @@
 #include <shmd.h>
 
 #include "libclient/runtime/settings/settings.h"
+#include "libclient/runtime/world/symmetric.h"
 #include "libclient/runtime/world/world-heap.h"
 
 struct device;
@@ -40,6 +41,8 @@ struct world_gpu {
 	struct heap *alloc; /* under the lock of the host's heap */
 	uint64_t used_bytes; /* atomic; end of the last chunk */
 	struct chunk_table chunks;
+	struct symmetric symmetric[SHMD_DEV_HEAP_CHUNKS]; /* gpu-symmetric.c */
+	uint32_t n_symmetric;
 	/*
 	 * In GPU memory: a struct shmd_dev_world, its PEs, the ends of chunks, keys, and the index of chunks. 0: not there yet. Under the world's
 	 * gpu_lock.
@@ -60,8 +63,24 @@ bool world_gpu_is_wanted(const struct runtime_settings *settings);
 #define WORLD_BEGIN_AGAIN 1
 int world_gpu_open(struct shmd_world *world, uint64_t bytes, uint64_t range_bytes);
 int world_gpu_grow(struct shmd_world *world, uint64_t bytes);
+/*
+ * Memory of the program's, of `bytes` from addr on, in the place of a chunk: of the next one, or of one whose memory was taken away. The allocator
+ * does not know it.
+ */
+int world_gpu_lend(struct shmd_world *world, uint32_t number, uint64_t offset, uint64_t bytes, uint64_t addr);
+/* Local: takes the memory of a chunk away, of all PEs. */
+void world_gpu_undo(struct shmd_world *world, uint32_t number, uint64_t offset);
 /* is_ours false: in a forked child, where CUDA does not work and all stays the parent's. */
 void world_gpu_close(struct shmd_world *world, bool is_ours);
+
+/* ---- gpu-symmetric.c: shmd_buffer_register_symmetric() and its end for memory of a GPU; collective, with the world's lock */
+
+/* Memory of a GPU is there. */
+bool world_gpu_has_memory_at(const struct shmd_world *world, const void *addr);
+/* All PEs have agreed that they pass so many bytes of such memory. */
+int world_gpu_register_symmetric(struct shmd_world *world, const void *addr, uint64_t bytes, void **ret_ptr);
+/* NULL: no such memory is registered at this offset. */
+struct symmetric *world_gpu_find_symmetric(struct shmd_world *world, uint64_t offset);
 
 /* ---- gpu-view.c */
 
@@ -92,8 +111,8 @@ size_t world_gpu_queues_bytes(const struct shmd_world *world);
  */
 int world_gpu_queues_make(struct shmd_ctx *ctx, uint64_t at, struct shmd_dev_ctx *dev);
 void world_gpu_queues_drop(struct shmd_ctx *ctx);
-/* The syndrome of a queue of the context's kernels that has failed; 0: none has, or there is none. */
-uint32_t world_gpu_queues_error(const struct shmd_ctx *ctx);
+/* The syndrome of a queue of kernels that has failed, of whichever context; 0: none has, or there is none. Takes gpu_copies, then tables. */
+uint32_t world_gpu_queues_error(struct shmd_world *world);
 /* Queues that have failed begin anew. No kernel posts meanwhile. */
 int world_gpu_queues_mend(struct shmd_world *world);
 

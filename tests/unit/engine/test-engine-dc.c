@@ -253,6 +253,59 @@ TEST(dc_order_holds_across_dcts)
 	teardown(&l);
 }
 
+static unsigned int most_at_once(enum mem_mode mode)
+{
+	unsigned int most;
+	struct lab l;
+
+	setup(&l, mode);
+	l.w.delays.hold_turns = 100;
+	for (unsigned int i = 0; i < 20; i++)
+		write_to(&l, 0, 0, i == 19 ? SIGNALED : 0, 8 * i, 8 * (i % 5), 8);
+	tqp_ring(&l.dcis[0]);
+	world_run(&l.w);
+	ASSERT_MEMEQ(l.remote->bytes, l.local->bytes + 8 * 15, 40);
+	most = l.w.delays.max_n;
+	teardown(&l);
+	return most;
+}
+
+/* As those of RC. */
+TEST(dc_writes_are_early_where_memory_keeps_their_order)
+{
+	ASSERT_EQ(most_at_once(MEM_QUEUE), 20);
+	ASSERT_EQ(most_at_once(MEM_DELAY), 1);
+}
+
+/* The DCI has begun another connection while writes of the former one may still be under way. */
+TEST(dc_connections_come_and_go_with_early_writes_under_way)
+{
+	struct lab l;
+
+	setup(&l, MEM_QUEUE);
+	l.w.delays.hold_turns = 30;
+	for (unsigned int round = 1; round <= 30; round++) {
+		for (unsigned int i = 0; i < 20; i++)
+			write_to(&l, 0, i % 7 ? 0 : 1, 0, 8 * i, 0, 8);
+		tqp_ring(&l.dcis[0]);
+		for (unsigned int step = 0; step < 2 * round; step++)
+			world_step(&l.w);
+		tqp_to(&l.dcis[0], round % 2 ? ENGINE_QP_ERR : ENGINE_QP_RST);
+		ASSERT_OK(tqp_to(&l.dcis[0], ENGINE_QP_RST));
+		l.dcis[0].pi = 0;
+		l.dcis[0].dbrec->snd = 0;
+		tqp_start_dc(&l.dcis[0], &l.attr);
+		memset(l.remote->bytes + 8, 0, 8);
+		write_to(&l, 0, 0, SIGNALED, 8, 8, 8);
+		tqp_ring(&l.dcis[0]);
+		/* A connection is not heard as long as the former one has writes under way, and asks again. */
+		world_run_timers(&l.w, 1000000000);
+		ASSERT_MEMEQ(l.remote->bytes + 8, l.local->bytes + 8, 8);
+		ASSERT_EQ(l.w.delays.n, 0);
+	}
+	teardown(&l);
+}
+
 TEST(dc_wrong_key_or_unknown_dct_is_not_answered)
 {
 	struct tqp_attr attr = lab_attr();

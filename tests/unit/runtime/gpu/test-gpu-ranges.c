@@ -88,6 +88,58 @@ TEST(a_peer_maps_the_same_memory_and_no_failure_leaves_anything)
 	expect_nothing();
 }
 
+/* Memory in the range of another object stands for that of a program. 0 or the error. */
+static int lend_to(struct gpu_ranges *ranges, uint64_t addr)
+{
+	int fd = -1, r = gpu_ranges_lend(ranges, STEP, addr, STEP, &fd);
+
+	if (!r) {
+		volatile uint8_t *here = (uint8_t *)(uintptr_t)gpu_ranges_base(ranges, 0) + STEP;
+
+		*(volatile uint8_t *)(uintptr_t)addr = 9;
+		ASSERT_EQ(here[0], 9);
+		close(fd);
+		gpu_ranges_undo(ranges, STEP);
+	}
+	return r;
+}
+
+TEST(memory_of_a_program_appears_a_second_time_and_stays_its_own)
+{
+	static const char *const calls[] = {"cuMemGetAddressRange_v2", "cuMemRetainAllocationHandle", "cuMemExportToShareableHandle", "cuMemMap", "cuMemSetAccess",
+					    "cuCtxPushCurrent_v2"};
+	struct gpu_ranges *ranges, *program;
+	struct fake_cuda_counts counts;
+	struct device *device;
+	uint64_t addr;
+	int fd;
+
+	ASSERT_OK(device_open("0", 0, &device));
+	ASSERT_OK(gpu_ranges_new(device, 1, 0, 4 * STEP, STEP, &ranges));
+	ASSERT_OK(gpu_ranges_new(device, 1, 0, 4 * STEP, STEP, &program));
+	ASSERT_OK(gpu_ranges_make(program, 0, 2 * STEP, &fd));
+	close(fd);
+	addr = gpu_ranges_base(program, 0);
+	counts = fake_cuda_counts();
+	ASSERT_OK(lend_to(ranges, addr));
+	ASSERT_ERR(lend_to(ranges, addr + STEP), EINVAL);
+	ASSERT_ERR(lend_to(ranges, (uintptr_t)&counts), EINVAL);
+	ASSERT_ERR(gpu_ranges_lend(ranges, 0, addr, 4 * STEP, &fd), EINVAL);
+	for (unsigned int i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		fake_cuda_fail(calls[i], 1);
+		ASSERT(lend_to(ranges, addr) < 0);
+		fake_cuda_fail("", 0);
+	}
+	ASSERT_EQ(fake_cuda_counts().memories, counts.memories);
+	ASSERT_EQ(fake_cuda_counts().mapped, counts.mapped);
+	ASSERT_OK(lend_to(ranges, addr));
+	gpu_ranges_free(ranges);
+	*(volatile uint8_t *)(uintptr_t)addr = 3;
+	gpu_ranges_free(program);
+	device_close(device);
+	expect_nothing();
+}
+
 TEST(ranges_are_halved_where_addresses_are_short)
 {
 	struct device *device;
