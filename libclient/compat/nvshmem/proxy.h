@@ -10,7 +10,7 @@
 
 /* Collective, once it is known whether there are queues; before sets. The facts have where kernels ask for the end then. */
 int nvs_proxy_make(void);
-/* While all PEs are there: completes all requests that kernels have wholly written, and ends the thread. Kernels write no more. */
+/* While all PEs are there: completes requests in their order, up to the first that lacks words, and ends the thread. Kernels write no more. */
 void nvs_proxy_finish(void);
 /* Before the world is closed; finishes first. Both do nothing if there is no proxy. */
 void nvs_proxy_drop(void);
