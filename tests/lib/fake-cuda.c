@@ -725,7 +725,10 @@ int cuMemcpyAsync(uint64_t dst, uint64_t src, size_t bytes, void *stream)
 	return OK;
 }
 
-/* Of host memory that is registered, by its own address or by that of a GPU's alias: 4, its own address; 11 and 12, where the range begins that the address names, and its bytes. */
+/*
+ * Host memory that is registered, by its own address or by that of a GPU's alias. Attribute 4 is its own address; 11 and 12 are where the range begins
+ * that the address names, and its bytes.
+ */
 static int find_registered(int attribute, const char *at, uint64_t *ret)
 {
 	for (int i = 0; i < MAX_RANGES; i++)

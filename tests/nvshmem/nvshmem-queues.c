@@ -446,7 +446,7 @@ static void an_allocation_fails(void)
 	CHECK(queue_quiet(&queues, 0, right) == 0);
 	host.nvshmem_barrier_all();
 	CHECK(more[300] == left + 1 && more[399] == left + 1);
-	/* Then those of the keys in GPU memory, on one PE. What was there before has a key that serves, also in a state that is written anew. */
+	/* Then those of the keys in GPU memory, on one PE. Memory that was there before has a key that serves, also in a state that is written anew. */
 	CHECK(!cuMemAlloc_v2(&address, 4096));
 	for (int i = last - 1; i >= last - 2; i--) {
 		if (me)
