@@ -9,7 +9,7 @@
 
 #include <shmd/dev/rma.h>
 
-#include "ref/ref-agent.cuh"
+#include "ref/ref-agent-open.cuh"
 
 extern "C" {
 #include "bench.h"
@@ -217,23 +217,6 @@ static bool open_queues(struct agent_bench *b)
 	return true;
 }
 
-static cudaError_t open_ref(struct ref_agent *ref)
-{
-	cudaDriverEntryPointQueryResult found;
-	cudaError_t error = cudaGetDriverEntryPointByVersion("cuStreamBatchMemOp", (void **)&ref->batch, 12000, cudaEnableDefault, &found);
-
-	if (error == cudaSuccess)
-		error = cudaStreamCreateWithFlags(&ref->stream, cudaStreamNonBlocking);
-	if (error == cudaSuccess)
-		error = cudaHostAlloc((void **)&ref->host, 4096, cudaHostAllocMapped);
-	if (error == cudaSuccess)
-		error = cudaHostGetDevicePointer((void **)&ref->host_on_gpu, (void *)ref->host, 0);
-	if (error != cudaSuccess)
-		return error;
-	ref->host[0] = ref->host[1] = 0;
-	return cudaMalloc((void **)&ref->words, 4096);
-}
-
 static bool open_bench(struct agent_bench *b)
 {
 	cudaError_t error;
@@ -248,7 +231,7 @@ static bool open_bench(struct agent_bench *b)
 	if (error == cudaSuccess)
 		error = cudaMemset(b->result, 0, sizeof(*b->result));
 	if (error == cudaSuccess)
-		error = open_ref(&b->ref);
+		error = ref_agent_open(&b->ref);
 	if (error != cudaSuccess)
 		return complain("GPU 0", error) >= 0;
 	return open_memory(b) && open_queues(b);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Model of the collectives: loops over the members, written from the contract. It uses the numbers of the device headers and no code. */
 #include <complex.h>
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -42,9 +43,7 @@ static double value_of_16(uint32_t type, uint16_t bits)
 	double v = (double)(bits & ((1 << (digits - 1)) - 1)) * least_of(type), one = 1 << (digits - 1);
 
 	if (exponent)
-		v += one * least_of(type);
-	for (int i = 1; i < exponent; i++)
-		v *= 2;
+		v = ldexp(v + one * least_of(type), exponent - 1);
 	return bits & 0x8000 ? -v : v;
 }
 
@@ -57,8 +56,9 @@ static uint16_t bits_of_16(uint32_t type, double v)
 
 	if (__builtin_isinf(v))
 		return (uint16_t)(sign | top);
-	for (; parts >= 1 << digits; exponent++)
-		parts /= 2;
+	(void)frexp(parts, &exponent);
+	exponent = exponent > digits ? exponent - digits : 0;
+	parts = ldexp(parts, -exponent);
 	whole = (int)parts;
 	rest = parts - whole;
 	whole += rest > 0.5 || (rest == 0.5 && whole % 2);
@@ -92,13 +92,16 @@ static size_t bytes_of(uint32_t type)
 	return bytes[type];
 }
 
-uint8_t coll_source_byte(const struct coll_step *step, uint32_t member, uint64_t at)
+void coll_source(const struct coll_step *step, uint32_t member, uint64_t at, uint64_t bytes, uint8_t *ret_source)
 {
-	size_t size = bytes_of(step->args.type);
+	size_t size = bytes_of(step->args.type), n;
 	uint8_t element[16];
 
-	element_of(step->args.type, mix(step->number * 1000003 + member * 7919 + at / size * 104729), element);
-	return element[at % size];
+	for (; bytes; bytes -= n, at += n, ret_source += n) {
+		element_of(step->args.type, mix(step->number * 1000003 + member * 7919 + at / size * 104729), element);
+		n = size - at % size < bytes ? size - at % size : bytes;
+		memcpy(ret_source, element + at % size, n);
+	}
 }
 
 /* ---- sizes */
@@ -155,16 +158,10 @@ uint64_t coll_dest_bytes(const struct coll_step *step, uint32_t member)
 
 /* ---- moving */
 
-static void fill(const struct coll_step *step, uint32_t from, uint64_t at, uint64_t bytes, uint8_t *dest)
-{
-	for (uint64_t i = 0; i < bytes; i++)
-		dest[i] = coll_source_byte(step, from, at + i);
-}
-
 static void model_collect(const struct coll_step *step, uint8_t *dest)
 {
 	for (uint32_t i = 0; i < step->team->n; i++) {
-		fill(step, i, 0, coll_collect_bytes(step, i), dest);
+		coll_source(step, i, 0, coll_collect_bytes(step, i), dest);
 		dest += coll_collect_bytes(step, i);
 	}
 }
@@ -178,7 +175,7 @@ static void model_alltoalls(const struct coll_step *step, uint32_t me, uint8_t *
 		for (uint64_t k = 0; k < stride->n; k++) {
 			uint64_t to = (i * stride->n + k) * stride->dest_stride_bytes;
 
-			fill(step, i, (me * stride->n + k) * stride->source_stride_bytes, stride->block_bytes, dest + to);
+			coll_source(step, i, (me * stride->n + k) * stride->source_stride_bytes, stride->block_bytes, dest + to);
 			memset(defined + to, 1, stride->block_bytes);
 		}
 	}
@@ -345,7 +342,7 @@ static void model_elements(const struct coll_step *step, uint64_t at, uint64_t b
 		neutral(step->args.type, step->args.op, element);
 		memcpy(dest + i, element, size);
 		for (uint32_t j = 0; j < last; j++) {
-			fill(step, j, at + i, size, element);
+			coll_source(step, j, at + i, size, element);
 			if (j)
 				combine(step->args.type, step->args.op, dest + i, element);
 			else
@@ -362,12 +359,12 @@ void coll_model(const struct coll_step *step, uint32_t me, uint8_t *ret_dest, ui
 	memset(ret_defined, 1, coll_dest_bytes(step, me));
 	switch (step->call) {
 	case COLL_BROADCAST:
-		fill(step, step->args.root, 0, bytes, ret_dest);
+		coll_source(step, step->args.root, 0, bytes, ret_dest);
 		return;
 	case COLL_FCOLLECT:
 	case COLL_ALLTOALL:
 		for (uint32_t i = 0; i < step->team->n; i++)
-			fill(step, i, step->call == COLL_ALLTOALL ? me * bytes : 0, bytes, ret_dest + i * bytes);
+			coll_source(step, i, step->call == COLL_ALLTOALL ? me * bytes : 0, bytes, ret_dest + i * bytes);
 		return;
 	case COLL_COLLECT:
 		model_collect(step, ret_dest);

@@ -98,8 +98,8 @@ static struct places place(const struct coll_step *step, const struct coll_home 
 
 static void expect_poison(const uint8_t *from, uint64_t bytes)
 {
-	for (uint64_t i = 0; i < bytes; i++)
-		ASSERT_EQ(from[i], POISON);
+	if (bytes && (from[0] != POISON || memcmp(from, from + 1, bytes - 1) != 0))
+		test_fail(TEST_WHERE, "one of %llu bytes is not 0x%x", (unsigned long long)bytes, POISON);
 }
 
 static void expect_dest(const struct coll_step *step, const struct places *at, uint32_t me)
@@ -121,13 +121,22 @@ static void expect_dest(const struct coll_step *step, const struct places *at, u
 	free(want);
 }
 
+static void expect_source(const struct coll_step *step, const struct places *at, uint32_t me)
+{
+	uint8_t *want = malloc(at->source_bytes + 1);
+
+	ASSERT(want != NULL);
+	coll_source(step, me, 0, at->source_bytes, want);
+	ASSERT_MEMEQ(at->source, want, at->source_bytes);
+	free(want);
+}
+
 static void make(const struct coll_step *step, const struct coll_home *home, uint32_t me, uint64_t random)
 {
 	struct places at = place(step, home, me, random);
 	struct shmd_dev_coll args = step->args;
 
-	for (uint64_t i = 0; i < at.source_bytes; i++)
-		at.source[i] = coll_source_byte(step, me, i);
+	coll_source(step, me, 0, at.source_bytes, at.source);
 	/* Nobody has written to dest before this PE calls. */
 	if (!step->in_place)
 		expect_poison(at.dest - MARGIN, at.dest_bytes + 2 * MARGIN);
@@ -138,9 +147,8 @@ static void make(const struct coll_step *step, const struct coll_home *home, uin
 	ASSERT_EQ(home->call(home->ctx, step->team->team, step->call, &args), 0);
 	if (step->call != COLL_SYNC && (step->args.n || step->call == COLL_ALLTOALLS))
 		expect_dest(step, &at, me);
-	for (uint64_t i = 0; !step->in_place && i < at.source_bytes; i++)
-		ASSERT_EQ(at.source[i], coll_source_byte(step, me, i));
 	if (!step->in_place) {
+		expect_source(step, &at, me);
 		expect_poison(at.dest - MARGIN, MARGIN);
 		expect_poison(at.dest + at.dest_bytes, MARGIN);
 		memset(at.dest, POISON, at.dest_bytes);

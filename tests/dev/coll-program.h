@@ -67,8 +67,8 @@ struct coll_step {
 /* Operations that a type has: the first so many. */
 uint32_t coll_n_ops(uint32_t type);
 
-/* Byte `at` of the source of a member before the call. */
-uint8_t coll_source_byte(const struct coll_step *step, uint32_t member, uint64_t at);
+/* Bytes of the source of a member before the call, from byte `at` on. */
+void coll_source(const struct coll_step *step, uint32_t member, uint64_t at, uint64_t bytes, uint8_t *ret_source);
 uint64_t coll_source_bytes(const struct coll_step *step, uint32_t member);
 uint64_t coll_dest_bytes(const struct coll_step *step, uint32_t member);
 /* The dest of a member after the call, and which bytes of it are defined. */

@@ -137,10 +137,10 @@ void test_check_memeq(const char *where, const char *text, const void *a, const 
 	char left[3 * DUMP_BYTES + 1], right[3 * DUMP_BYTES + 1];
 	size_t at = 0;
 
-	while (at < n && x[at] == y[at])
-		at++;
-	if (at == n)
+	if (!n || !memcmp(a, b, n))
 		return;
+	while (x[at] == y[at])
+		at++;
 	format_bytes(x + at, n - at, left);
 	format_bytes(y + at, n - at, right);
 	test_fail(where, "%s: of %zu bytes the first difference is at %zu:\n  left %s\n  right%s",

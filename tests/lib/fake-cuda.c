@@ -481,6 +481,7 @@ struct allocation {
 };
 
 #define MAX_ALLOCATIONS 256
+#define DIRTY_BYTES ((size_t)64 << 20)
 static struct allocation allocations[MAX_ALLOCATIONS];
 
 static struct allocation *allocation_at(const char *addr)
@@ -509,8 +510,8 @@ int cuMemAlloc_v2(uint64_t *addr, size_t bytes)
 	allocation->addr = mmap(NULL, allocation->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, allocation->fd, 0);
 	if (allocation->addr == MAP_FAILED)
 		abort();
-	/* As dirty as a GPU's. */
-	memset(allocation->addr, 0xa5, bytes);
+	/* As dirty as a GPU's. The end of a large one costs much, and is seldom used. */
+	memset(allocation->addr, 0xa5, bytes < DIRTY_BYTES ? bytes : DIRTY_BYTES);
 	fake_cuda_counted.allocations++;
 	*addr = (uintptr_t)allocation->addr;
 	return OK;
@@ -709,11 +710,29 @@ int cuMemcpyAsync(uint64_t dst, uint64_t src, size_t bytes, void *stream)
 	return OK;
 }
 
-/* Memory of the GPU, and what is registered, at the address of this GPU's alias; nothing else. */
+/* Host memory that is registered, by its own address or by that of a GPU's alias. */
+static int find_registered(const char *at, uint64_t *ret_addr)
+{
+	for (int i = 0; i < MAX_RANGES; i++)
+		for (int gpu = -1; gpu < FAKE_CUDA_GPUS; gpu++) {
+			const char *start = gpu < 0 ? ranges[i].addr : ranges[i].alias[gpu];
+
+			if (!ranges[i].addr || !fake_cuda_holds(start, ranges[i].bytes, at, 1))
+				continue;
+			*ret_addr = (uintptr_t)(ranges[i].addr + (at - start));
+			return OK;
+		}
+	*ret_addr = 0;
+	return INVALID_VALUE;
+}
+
+/* GPU memory has an address and a GPU, registered memory an address of the host. */
 EXPORT int cuPointerGetAttribute(void *ret, int attribute, uint64_t addr);
 int cuPointerGetAttribute(void *ret, int attribute, uint64_t addr)
 {
 	ENTER(1);
+	if (attribute == 4)
+		return find_registered((const char *)(uintptr_t)addr, ret);
 	if ((attribute != 3 && attribute != 9) || !(fake_cuda_is_mapped((const void *)(uintptr_t)addr, 1) || is_allocated((const void *)(uintptr_t)addr)))
 		return INVALID_VALUE;
 	/* 9: the GPU; that of the context, since memory here has none of its own. */

@@ -60,15 +60,16 @@ static uint64_t find_buffer(const struct device_queues *queues, uint64_t addr, u
 	return buffer->end + 1 - addr;
 }
 
-/* Bytes up to the end of the registration. */
+/* Bytes up to the end of the registration. DeepEP looks for keys in the state alone. */
 static uint64_t find_lkey(const struct device_queues *queues, uint64_t addr, uint32_t *ret_key)
 {
 	uint64_t i = (addr - queues->state.heap_base) >> queues->ibgda.log2_cumem_granularity;
-	const struct nvs_ibgda_key *table = at(queues->ibgda.lkeys_table), *key;
+	const struct nvs_ibgda_key *key;
 
 	if (addr < queues->state.heap_base || addr >= queues->state.heap_base + queues->state.heap_size)
 		return find_buffer(queues, addr, ret_key);
-	key = i < NVS_IBGDA_CONST_KEYS ? &queues->ibgda.lkeys[i] : &table[i - NVS_IBGDA_CONST_KEYS];
+	CHECK(i < NVS_IBGDA_CONST_KEYS);
+	key = &queues->ibgda.lkeys[i];
 	CHECK(addr < key->next_addr);
 	*ret_key = key->key_be;
 	return key->next_addr - addr;

@@ -3,9 +3,12 @@
  * nvshmem-proxy MINOR WAY: a PE whose kernels ask a thread of the host, as NVIDIA's device code up to 3.4 does. test-nvshmem-queues.py starts it. The program
  * writes requests by itself; its numbers are those of the interface, not those of the library.
  *
- * channel: all requests. wrong: one that there is not. exit: a kernel ends the job. count: how many queues the user asked for, where there are none.
+ * channel: all requests. operation, value, atomic, pe, local: a request that the library refuses. exit: a kernel ends the job. half: a kernel ends in the
+ * middle of a request, and another one ends the job. finish: finalize carries out whole requests. count: how many queues the user asked for, where there are none.
  */
+#include <dirent.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "libclient/compat/nvshmem/ibgda-layout.h"
@@ -22,6 +25,9 @@
 #define NO_COMPARE 0
 
 extern int cuMemAlloc_v2(uint64_t *addr, size_t bytes);
+extern int cuMemHostRegister_v2(void *addr, size_t bytes, unsigned int flags);
+extern int cuMemHostUnregister(void *addr);
+extern int cuMemHostGetDevicePointer_v2(uint64_t *gpu, void *addr, unsigned int flags);
 
 static int me, n, right, left;
 static struct nvs_state state;
@@ -63,17 +69,23 @@ static void load_kernels(void)
 
 /* ---- what device code does */
 
-static void ask(const uint64_t *words, unsigned int n_words)
+/* A kernel that ends between two words writes the first n_written of n_words. */
+static void ask_in_part(const uint64_t *words, unsigned int n_words, unsigned int n_written)
 {
 	uint64_t index = __atomic_fetch_add((uint64_t *)at(state.proxy_channels_issue), n_words * 8, __ATOMIC_SEQ_CST);
 
 	while (index + n_words * 8 - load(state.proxy_channels_complete) > state.proxy_channel_buf_size)
 		usleep(10);
-	for (unsigned int i = 0; i < n_words; i++, index += 8) {
+	for (unsigned int i = 0; i < n_written; i++, index += 8) {
 		uint64_t flag = !(index >> state.proxy_channel_buf_logsize & 1);
 
 		__atomic_store_n((uint64_t *)at(state.proxy_channels_buf + index % RING), (words[i] & ~UINT64_C(0xff)) | flag, __ATOMIC_RELEASE);
 	}
+}
+
+static void ask(const uint64_t *words, unsigned int n_words)
+{
+	ask_in_part(words, n_words, n_words);
 }
 
 static uint64_t first_word(const void *symmetric, uint64_t op)
@@ -151,17 +163,40 @@ static void moves(struct memory *m)
 	CHECK(m->words[1] == 0x1122334455667788u + (uint64_t)left && m->words[2] == 0xbbcc);
 }
 
+/* The CPU copies host memory that CUDA knows; kernels name it by the GPU's address. */
+static void moves_host_memory(struct memory *m)
+{
+	uint8_t *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint64_t on_gpu = 0;
+
+	CHECK(pages != MAP_FAILED && !cuMemHostRegister_v2(pages, 8192, 3) && !cuMemHostGetDevicePointer_v2(&on_gpu, pages, 0));
+	memset(pages, 0x40 + me, 5000);
+	host.nvshmem_barrier_all();
+	move(PUT, m->to, at(on_gpu), 5000, right);
+	move(PUT, m->to, (uint8_t *)at(on_gpu) + 8192, 0, right);
+	quiet();
+	host.nvshmem_barrier_all();
+	CHECK(m->to[0] == 0x40 + left && m->to[4999] == 0x40 + left);
+	move(GET, m->to, at(on_gpu + 5000), 3192, right);
+	quiet();
+	CHECK(pages[5000] == 0x40 + me && pages[8191] == 0x40 + me);
+	CHECK(!cuMemHostUnregister(pages) && !munmap(pages, 8192));
+	host.nvshmem_barrier_all();
+}
+
 static void atomics(struct memory *m)
 {
 	uint64_t *mine = &m->words[4];
 	int32_t *narrow = (int32_t *)(void *)&m->words[5];
 
-	/* All on PE 0, without former values, then each on its neighbour's. */
-	for (int i = 0; i < 10; i++)
+	/* All on PE 0, without former values, among atomics of the host; then each on its neighbour's. */
+	for (int i = 0; i < 10; i++) {
 		(void)atomic(&m->words[3], 4, 8, 5, NO_COMPARE, 0);
+		host.nvshmem_uint64_atomic_inc(&m->words[3], 0);
+	}
 	(void)atomic(&m->words[3], 2, 8, 99, NO_COMPARE, 0);
 	host.nvshmem_barrier_all();
-	CHECK(me || m->words[3] == 51u * (uint64_t)n);
+	CHECK(me || m->words[3] == 61u * (uint64_t)n);
 	(void)atomic(mine, 3, 8, 0xff00ff00ff00ff00, NO_COMPARE, right);
 	CHECK(atomic(mine, 12, 8, 0, NO_COMPARE, right) == 0xff00ff00ff00ff00);
 	CHECK(atomic(mine, 15, 8, 0xffff0000ffff0000, NO_COMPARE, right) == 0xff00ff00ff00ff00);
@@ -179,7 +214,7 @@ static void atomics(struct memory *m)
 	CHECK(*mine == 0x36 && narrow[0] == 0 && narrow[1] == -3);
 }
 
-/* A signal comes behind its data; nobody waits for a quiet. */
+/* A signal arrives after its data, without a quiet in between. */
 static void signals(struct memory *m)
 {
 	uint64_t *signal = &m->words[8];
@@ -201,14 +236,17 @@ static void signals(struct memory *m)
 	CHECK(*signal == 77);
 }
 
-/* The ring turns twice, and requests lie across its end. */
+/* The ring turns twice, and requests lie across its end. All PEs write the same requests, so they count alike. */
 static void turns(struct memory *m)
 {
+	uint64_t last = 0;
+
 	for (uint64_t i = 0; i < 2 * RING / 8; i++) {
 		uint64_t issue = load(state.proxy_channels_issue) % RING;
 
 		if (issue == RING - 8) {
-			p(&m->words[9], i, 8, right);
+			last = i;
+			p(&m->words[9], last << 8 | (uint64_t)me, 8, right);
 			i += 3;
 		}
 		ask((uint64_t[]){first_word(m, FENCE)}, 1);
@@ -216,7 +254,7 @@ static void turns(struct memory *m)
 	quiet();
 	CHECK(load(state.proxy_channels_complete) == load(state.proxy_channels_issue));
 	host.nvshmem_barrier_all();
-	CHECK(m->words[9]);
+	CHECK(last && m->words[9] == (last << 8 | (uint64_t)left));
 }
 
 static void channel(void)
@@ -229,6 +267,7 @@ static void channel(void)
 	load_kernels();
 	reads_the_state();
 	moves(m);
+	moves_host_memory(m);
 	atomics(m);
 	signals(m);
 	turns(m);
@@ -236,32 +275,186 @@ static void channel(void)
 	CHECK(fake_cuda_counts().mapped + fake_cuda_counts().memories + fake_cuda_counts().reserved + fake_cuda_counts().streams == 0);
 }
 
-static void wrong(void)
+/* ---- requests that the library refuses; it ends the job */
+
+/* PE 0 asks by `ask_wrongly`, and the quiet does not end. */
+static void wrong(void (*ask_wrongly)(void *symmetric))
 {
+	void *memory;
+
 	begin();
+	memory = host.nvshmem_calloc(1, 4096);
 	load_kernels();
-	if (!me)
-		ask((uint64_t[]){first_word((void *)(uintptr_t)state.heap_base, 9)}, 1);
+	if (!me) {
+		ask_wrongly(memory);
+		quiet();
+		fprintf(stderr, "the request was carried out\n");
+		_exit(3);
+	}
 	for (;;)
 		pause();
 }
 
+static void ask_operation(void *symmetric)
+{
+	ask((uint64_t[]){first_word(symmetric, 9)}, 1);
+}
+
+static void wrong_operation(void)
+{
+	wrong(ask_operation);
+}
+
+/* The longest value has 8 bytes. */
+static void ask_value(void *symmetric)
+{
+	p(symmetric, 1, 9, right);
+}
+
+static void wrong_value(void)
+{
+	wrong(ask_value);
+}
+
+/* Between those that bring a former value and those that do not. */
+static void ask_atomic(void *symmetric)
+{
+	(void)atomic(symmetric, 11, 8, 1, NO_COMPARE, right);
+}
+
+static void wrong_atomic(void)
+{
+	wrong(ask_atomic);
+}
+
+static void ask_pe(void *symmetric)
+{
+	move(PUT, symmetric, symmetric, 8, n);
+}
+
+static void wrong_pe(void)
+{
+	wrong(ask_pe);
+}
+
+static void ask_local(void *symmetric)
+{
+	uint64_t address = 0;
+
+	CHECK(!cuMemAlloc_v2(&address, 4096));
+	move(GET, symmetric, at(address), 8, right);
+}
+
+static void wrong_local(void)
+{
+	wrong(ask_local);
+}
+
+/* ---- ends */
+
+static void request_exit(int code)
+{
+	int32_t *request = at(state.global_exit_request_state), none = 0;
+
+	CHECK(__atomic_compare_exchange_n(request, &none, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+	*(volatile int32_t *)at(state.global_exit_code) = code;
+	__atomic_store_n(request, 2, __ATOMIC_RELEASE);
+}
+
 static void ends_the_job(void)
 {
-	int32_t *request, none = 0;
-
 	begin();
 	state = device_library_state();
 	CHECK(state.proxy == 1 && state.global_exit_request_state && state.global_exit_code);
-	request = at(state.global_exit_request_state);
+	host.nvshmem_barrier_all();
+	if (!me)
+		request_exit(37);
+	for (;;)
+		pause();
+}
+
+/* A line of a file of the library's thread, behind `key`. */
+static bool read_of_thread(const char *thread, const char *file, const char *key, char *ret_text, size_t bytes)
+{
+	char path[320], line[256];
+	bool found = false;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/%s", thread, file);
+	f = fopen(path, "re");
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = !strncmp(line, key, strlen(key));
+	if (found)
+		snprintf(ret_text, bytes, "%s", line + strlen(key));
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* How often the thread of the host has slept. */
+static unsigned long sleeps(void)
+{
+	DIR *threads = opendir("/proc/self/task");
+	const struct dirent *thread;
+	char text[64];
+	unsigned long n_sleeps = 0;
+
+	while (threads && (thread = readdir(threads)))
+		if (read_of_thread(thread->d_name, "comm", "nvs-proxy", text, sizeof(text)) &&
+		    read_of_thread(thread->d_name, "status", "voluntary_ctxt_switches:", text, sizeof(text)))
+			n_sleeps = strtoul(text, NULL, 10);
+	if (threads)
+		closedir(threads);
+	return n_sleeps;
+}
+
+/* The thread sleeps though words of a request are missing, and hears of the end. */
+static void half(void)
+{
+	unsigned long n_before;
+	void *memory;
+
+	begin();
+	memory = host.nvshmem_calloc(1, 4096);
+	load_kernels();
 	host.nvshmem_barrier_all();
 	if (!me) {
-		CHECK(__atomic_compare_exchange_n(request, &none, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
-		*(volatile int32_t *)at(state.global_exit_code) = 37;
-		__atomic_store_n(request, 2, __ATOMIC_RELEASE);
+		ask_in_part((uint64_t[]){first_word(memory, PUT), 0, 0, 0}, 4, 2);
+		n_before = sleeps();
+		CHECK(n_before);
+		for (int i = 0; i < 2000 && sleeps() < n_before + 10; i++)
+			usleep(10000);
+		CHECK(sleeps() >= n_before + 10);
+		request_exit(38);
 	}
 	for (;;)
 		pause();
+}
+
+#define N_GETS 2000u
+
+/* Gets into host memory, which is there when the job has ended. A request whose words are missing is not waited for. */
+static void finish(void)
+{
+	size_t bytes = N_GETS * sizeof(uint64_t);
+	uint64_t *all = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), *value, on_gpu = 0;
+
+	CHECK(all != MAP_FAILED);
+	begin();
+	value = host.nvshmem_calloc(1, sizeof(*value));
+	CHECK(!cuMemHostRegister_v2(all, bytes, 3) && !cuMemHostGetDevicePointer_v2(&on_gpu, all, 0));
+	load_kernels();
+	*value = 1000u + (uint64_t)me;
+	host.nvshmem_barrier_all();
+	if (!me) {
+		for (uint64_t i = 0; i < N_GETS; i++)
+			move(GET, value, at(on_gpu + i * 8), 8, right);
+		ask_in_part((uint64_t[]){first_word(value, PUT), 0, 0, 0}, 4, 3);
+	}
+	device_library_finalize();
+	for (uint64_t i = 0; i < N_GETS; i++)
+		CHECK(all[i] == (me ? 0 : 1000u + (uint64_t)right));
+	printf("finalize has carried out all requests\n");
 }
 
 /* Kernels of a job without queues find the number that the user asked for, and nothing else has changed. */
@@ -280,7 +473,8 @@ static void tells_the_count(void)
 
 int main(int argc, char **argv)
 {
-	static const struct way ways[] = {{"channel", channel}, {"wrong", wrong}, {"exit", ends_the_job}, {"count", tells_the_count}};
+	static const struct way ways[] = {{"channel", channel}, {"exit", ends_the_job}, {"half", half}, {"finish", finish}, {"count", tells_the_count},
+				    {"operation", wrong_operation}, {"value", wrong_value}, {"atomic", wrong_atomic}, {"pe", wrong_pe}, {"local", wrong_local}};
 
 	(void)argc;
 	return device_library_main(argv, ways, sizeof(ways) / sizeof(ways[0]), NULL);

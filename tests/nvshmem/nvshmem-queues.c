@@ -157,8 +157,13 @@ static void signals(struct memory *m)
 	}
 }
 
-/* The tables have the keys of what is new, beyond those that the state has itself. */
-static void follows_the_heap(void)
+static uint64_t piece_of(const struct device_queues *queues, const uint8_t *memory)
+{
+	return ((uint64_t)(uintptr_t)memory - queues->state.heap_base) >> queues->ibgda.log2_cumem_granularity;
+}
+
+/* The state has the keys of what is new: of a piece that had memory before, and of the one behind it. The former key of the first piece serves on. */
+static void follows_the_heap(struct memory *m)
 {
 	struct device_queues before = device_queues_read(), queues;
 	uint8_t *more = host.nvshmem_malloc(GROWN), *end = more + GROWN - 4096;
@@ -166,14 +171,21 @@ static void follows_the_heap(void)
 	CHECK(more);
 	queues = device_queues_read();
 	CHECK(queues.ibgda.lkeys_table == before.ibgda.lkeys_table && queues.ibgda.rcs == before.ibgda.rcs);
-	CHECK((uint64_t)(uintptr_t)end - queues.state.heap_base > (UINT64_C(64) << 21));
+	CHECK(piece_of(&queues, more) == 0 && piece_of(&queues, end) == 1 && queues.ibgda.lkeys[0].key_be != before.ibgda.lkeys[0].key_be);
 	memset(end, me + 1, 64);
 	memset(end + 64, 0, 64);
+	memset(more + BIG, me + 1, 64);
+	memset(more + BIG + 64, 0, 64);
+	fill(m, 30);
 	host.nvshmem_barrier_all();
 	queue_put(&queues, 0, end + 64, end, 64, right);
+	queue_put(&queues, 0, more + BIG + 64, more + BIG, 64, right);
+	queue_put(&before, 0, m->to, m->from, 5000, right);
 	CHECK(queue_quiet(&queues, 0, right) == 0);
 	host.nvshmem_barrier_all();
 	CHECK(end[64] == left + 1 && end[127] == left + 1);
+	CHECK(more[BIG + 64] == left + 1 && more[BIG + 127] == left + 1);
+	check_from(m->to, 5000, 30 + left);
 	host.nvshmem_free(more);
 }
 
@@ -251,7 +263,7 @@ static void registers_all_or_nothing(struct memory *m)
 	CHECK(m->to[49] == left && host.nvshmemx_buffer_unregister(at(address)) == 0 && !device_queues_read().ibgda.local_only_mhandle_head);
 }
 
-/* Kernels of which nobody knows how they ask for what queues do. */
+/* The library does not know how kernels of 3.5 without queue code make requests, so it refuses them and leaves their state alone. */
 static void refuses_kernels_without_queues(void)
 {
 	struct nvs_version version = {3, 5, 21};
@@ -289,7 +301,7 @@ static void does_all(void)
 	registers_all_or_nothing(m);
 	uses_registered_buffers(m);
 	refuses_kernels_without_queues();
-	follows_the_heap();
+	follows_the_heap(m);
 	device_library_finalize();
 	/* A second job. */
 	begin();

@@ -80,6 +80,7 @@ static const struct nvs_ibgda_key first_lkeys[NVS_IBGDA_CONST_KEYS] = {{1, 10}, 
 static const struct nvs_ibgda_facts facts = {
 	.npes = 3,
 	.n_rc = 4,
+	.log2_piece = 30,
 	.switches = 100,
 	.cqs = 200,
 	.dcis = 300,
@@ -104,6 +105,7 @@ TEST(the_state_says_that_there_is_one_NIC_with_RC_queues_in_host_memory)
 	ASSERT(state.num_qp_groups >= 2);
 	ASSERT_EQ(state.num_requests_in_batch & (state.num_requests_in_batch - 1), 0);
 	ASSERT_EQ(state.num_devices_initialized, 1);
+	ASSERT_EQ(state.log2_cumem_granularity, 30);
 	ASSERT(!state.nic_buf_on_gpumem && state.support_half_av_seg && state.may_skip_cst && !state.use_async_postsend);
 	ASSERT_EQ(state.qp_group_switches, 100);
 	ASSERT_EQ(state.cqs, 200);
@@ -134,11 +136,12 @@ TEST(the_first_keys_are_in_the_state_and_tables_go_on_behind_them)
 
 TEST(each_piece_of_a_registration_has_its_key_and_its_end)
 {
-	struct nvs_ibgda_range range = {UINT64_C(2) << 21, UINT64_C(5) << 21};
+	struct nvs_ibgda_range range = nvs_ibgda_range_of((UINT64_C(2) << 29) + 4096, (UINT64_C(4) << 29) + 4096, 29);
 	struct nvs_ibgda_key lkeys[8] = {{0, 0}}, rkeys[8 * 3] = {{0, 0}};
 	uint64_t base = UINT64_C(1) << 45;
 
-	ASSERT_EQ(nvs_ibgda_pieces(range.end), 5);
+	ASSERT_EQ(range.begin, UINT64_C(2) << 29);
+	ASSERT_EQ(range.end, (UINT64_C(4) << 29) + 4096);
 	nvs_ibgda_lkeys_fill(range, base, 7, lkeys);
 	nvs_ibgda_rkeys_fill(range, 1, 3, 8, rkeys);
 	for (size_t i = 0; i < 8; i++) {
@@ -150,6 +153,17 @@ TEST(each_piece_of_a_registration_has_its_key_and_its_end)
 		ASSERT_EQ(rkeys[i * 3 + 1].next_addr, is_in ? range.end : 0);
 		ASSERT_EQ(rkeys[i * 3].key_be + rkeys[i * 3 + 2].key_be, 0);
 	}
+}
+
+TEST(the_state_has_the_local_keys_of_every_heap)
+{
+	ASSERT_EQ(nvs_ibgda_log2_piece(1), 29);
+	ASSERT_EQ(nvs_ibgda_log2_piece(UINT64_C(64) << 29), 29);
+	ASSERT_EQ(nvs_ibgda_log2_piece((UINT64_C(64) << 29) + 1), 30);
+	ASSERT_EQ(nvs_ibgda_log2_piece(UINT64_MAX), 58);
+	ASSERT_EQ(nvs_ibgda_pieces(UINT64_MAX, 58), NVS_IBGDA_CONST_KEYS);
+	ASSERT_EQ(nvs_ibgda_pieces((UINT64_C(5) << 29) + 1, 29), 6);
+	ASSERT_EQ(nvs_ibgda_pieces(0, 29), 0);
 }
 
 TEST(a_queue_counts_in_its_own_structure)

@@ -8,17 +8,19 @@ import pes
 from pes import expect
 
 # Scratch of every team is memory, and here of the host. A short ring wraps around.
-SETTINGS = {'SHMD_MAX_TEAMS': '10', 'SHMD_QUEUE_DEPTH': '128', 'SHMD_GPU_HEAP_CHUNK': '64M', 'NVSHMEM_DISABLE_P2P': '1'}
+SETTINGS = {'SHMD_MAX_TEAMS': '10', 'SHMD_QUEUE_DEPTH': '128', 'SHMD_GPU_HEAP_CHUNK': '64M', 'SHMD_GPU_HEAP_RESERVE': '8G', 'NVSHMEM_DISABLE_P2P': '1'}
 LOST = 'requests of kernels of PE 0 to PE 1 are lost'
 ENDED = 'all waits have ended'
+WRONG = {'operation': 'a kernel asks for operation 9, which does not exist', 'value': 'a kernel asks for a value of 9 bytes',
+         'atomic': 'a kernel asks for atomic 11, which does not exist', 'pe': 'PE 2 is out of range', 'local': 'are neither symmetric memory nor host memory'}
 
 
 def main():
     shmemctl, program, way = sys.argv[1:]
     pes.skip_on_emulators()
 
-    def start(n_pes, minor, name, **environment):
-        return pes.run(shmemctl, n_pes, [program, str(minor), name], SETTINGS | environment, ['--keep-going'])
+    def start(n_pes, minor, name, options=('--keep-going',), **environment):
+        return pes.run(shmemctl, n_pes, [program, str(minor), name], SETTINGS | environment, options)
 
     def start_until_said(name, **environment):
         """The library ends the job half a second after requests are lost; on a machine with other work that may be too soon for the program's last word."""
@@ -47,7 +49,12 @@ def main():
         for n_pes in (2, 3):
             expect(start(n_pes, 4, way), f'{n_pes} PEs')
     elif way == 'wrong':
-        expect(start(2, 4, way), way, 1, ['a request of a kernel of PE 0 has failed', 'a kernel asks for operation 9, which there is not'])
+        for name, words in WRONG.items():
+            expect(start(2, 4, name, ()), name, 1, ['a request of a kernel of PE 0 has failed', words])
+    elif way == 'half':
+        expect(start(2, 4, way, ()), way, 38, ['nvshmem_global_exit() of a kernel'])
+    elif way == 'finish':
+        expect(start(2, 4, way), way, output='finalize has carried out all requests')
     elif way == 'count':
         expect(start(2, 4, way, NVSHMEM_DISABLE_P2P='0', NVSHMEM_IBGDA_NUM_RC_PER_PE='24'), way)
     elif way == 'exit':

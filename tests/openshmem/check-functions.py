@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of OpenSHMEM 1.6, the library's symbols, its header and the table of the room's README agree.
+"""The functions of OpenSHMEM 1.6, the library's symbols, its header and the table of the room's README agree, and programs of the tests call each.
 
-check-functions.py --library SO --header SHMEM_H --readme README LIST...: each LIST has names, as the specification has them. With --print it
-prints the table instead.
+check-functions.py --library SO --header SHMEM_H --readme README --program PROGRAM... LIST...: each LIST has names, as the specification has them.
+With --print it prints the table instead.
 """
 import argparse
 import pathlib
@@ -18,8 +18,8 @@ SIZED = re.compile(r'(?<=[a-z])(8|16|32|64|128)(?=_|$)')
 HEAD = '| functions | number | with a context | implemented |\n|---|---|---|---|\n'
 
 
-def exported(library):
-    text = subprocess.run(['nm', '-D', '--defined-only', library], capture_output=True, text=True, check=True).stdout
+def symbols(path, which):
+    text = subprocess.run(['nm', '-D', which, path], capture_output=True, text=True, check=True).stdout
     return {line.split()[-1].split('@')[0] for line in text.splitlines()}
 
 
@@ -56,6 +56,9 @@ def problems(options, names, have):
     for name in sorted(in_header):
         if 'p' + name not in have:
             yield f'{name}: the profiling interface has no p{name}'
+    called = set().union(*(symbols(program, '--undefined-only') for program in options.program))
+    for name in sorted(names - called):
+        yield f'{name}: no program of the tests calls it'
     if table(names, have) not in pathlib.Path(options.readme).read_text(encoding='utf-8'):
         yield f'{options.readme}: the table is not that of --print'
 
@@ -65,11 +68,12 @@ def main():
     parser.add_argument('--library', required=True)
     parser.add_argument('--header', required=True)
     parser.add_argument('--readme')
+    parser.add_argument('--program', action='append', default=[])
     parser.add_argument('--print', action='store_true')
     parser.add_argument('lists', nargs='+')
     options = parser.parse_args()
     names = {name for path in options.lists for name in pathlib.Path(path).read_text(encoding='utf-8').split()}
-    have = {name for name in exported(options.library) if not name.startswith('SHMD_')}
+    have = {name for name in symbols(options.library, '--defined-only') if not name.startswith('SHMD_')}
     if options.print:
         print(table(names, have), end='')
         return

@@ -238,6 +238,35 @@ static int negative_pe(void)
 	return put_to(-1);
 }
 
+/* 3: data of a thread or of a shared library is not symmetric, nor that of the program if others run another one. */
+static long of_program;
+static _Thread_local long of_thread;
+
+static int put_into(long *dest)
+{
+	shmem_init();
+	if (!shmem_my_pe())
+		shmem_long_p(dest, 1, next_pe());
+	shmem_barrier_all();
+	return 0;
+}
+
+static int into_program(void)
+{
+	return put_into(&of_program);
+}
+
+static int into_thread(void)
+{
+	return put_into(&of_thread);
+}
+
+/* stdout points to data of the C library. */
+static int into_library(void)
+{
+	return put_into((long *)stdout);
+}
+
 /* One call of each kind on a set; `word` is used for it alone. */
 static void use_set(int start, int size, long *word, long *found)
 {
@@ -289,7 +318,7 @@ int main(int argc, char **argv)
 		    {"exit-handler", exit_handler}, {"failure", failure}, {"bad-pe", bad_pe}, {"negative-pe", negative_pe}, {"no-init", no_init},
 		    {"half-finalize", half_finalize}, {"after-finalize", after_finalize}, {"many-exits", many_exits}, {"flush-all", flush_all},
 		    {"exit-of-thread", way_exit_of_thread}, {"exit-of-reader", exit_of_reader}, {"many-sets", many_sets},
-		    {"no-ptrace", way_no_ptrace}, {"sets-of-threads", way_sets_of_threads}};
+		    {"into-program", into_program}, {"into-thread", into_thread}, {"into-library", into_library}, {"no-ptrace", way_no_ptrace}, {"sets-of-threads", way_sets_of_threads}};
 
 	for (size_t i = 0; argc == 2 && i < sizeof(ways) / sizeof(ways[0]); i++)
 		if (!strcmp(ways[i].name, argv[1]))

@@ -21,6 +21,7 @@ class Way:
     most: tuple = ('', sys.maxsize)     # words, and how often at most they are in it
     environment: dict = field(default_factory=dict)
     n_pes: int = 3
+    others: str = ''      # a program of the same folder, which all PEs but the first run
 
 
 WAYS = [
@@ -34,6 +35,11 @@ WAYS = [
     Way('bad-pe', status=1, stderr="shmem_long_p: p: PE 1000 is out of range; the context's team has 3 PEs"),
     Way('negative-pe', status=1, stderr="shmem_long_p: p: PE -1 is out of range; the context's team has 3 PEs"),
     Way('no-init', status=1, stderr='shmem_my_pe: OpenSHMEM is not initialised; call shmem_init() first'),
+    Way('into-program', status=1, others='osh-memory', n_pes=2,
+        stderr='shmem_long_p: p: memory outside the symmetric heap, a word that is not aligned, or an unknown size or operation; '
+               'global data of the program is not symmetric: '),
+    Way('into-thread', status=1, stderr='shmem_long_p: p: memory outside the symmetric heap'),
+    Way('into-library', status=1, stderr='shmem_long_p: p: memory outside the symmetric heap'),
     Way('half-finalize', stdout='[2] PE 2 of 3'),
     Way('after-finalize', stdout='[2] finalized'),
     Way('many-sets', environment={'SHMD_MAX_TEAMS': '7'}, n_pes=4),
@@ -61,9 +67,17 @@ def run(shmemctl, n_pes, command, **environment):
                           check=False, env=os.environ | environment)
 
 
+def command_of(program, way):
+    command = [program, *way.arguments.split()]
+    if not way.others:
+        return command
+    other = os.path.join(os.path.dirname(program), way.others)
+    return ['sh', '-c', f'[ "$PMI_RANK" = 0 ] || exec "{other}"; exec "$@"', 'sh', *command]
+
+
 def try_ways(shmemctl, program, ways):
     for way in ways:
-        done = run(shmemctl, way.n_pes, [program, *way.arguments.split()], **way.environment)
+        done = run(shmemctl, way.n_pes, command_of(program, way), **way.environment)
         lines = set(way.stdout if isinstance(way.stdout, list) else filter(None, [way.stdout]))
         statuses = way.status if isinstance(way.status, tuple) else (way.status,)
         is_good = done.returncode in statuses and way.stderr in done.stderr and done.stderr.count(way.most[0]) <= way.most[1]

@@ -13,7 +13,7 @@ trap 'rm -rf "$DPKG_ROOT"' EXIT
 export DPKG_ROOT
 bin=$DPKG_ROOT/usr/bin database=$DPKG_ROOT/var/lib/dpkg
 mkdir -p "$bin" "$DPKG_ROOT"/{etc/alternatives,var/log,usr/share/man/man1} "$database"/{info,alternatives}
-touch "$database/status" "$bin"/{oshcc,oshcxx,oshrun}.shmd "$DPKG_ROOT"/usr/share/man/man1/{oshcc,oshrun}.shmd.1.gz
+touch "$database/status" "$bin"/{oshcc,oshcxx,oshrun}.shmd "$DPKG_ROOT"/usr/share/man/man1/{oshcc,oshcxx,oshrun}.shmd.1.gz
 # An older dpkg would use the database of this machine.
 if dpkg-query --search /bin/sh >/dev/null 2>&1; then echo 'this dpkg-query does not know DPKG_ROOT'; exit 77; fi
 
@@ -21,6 +21,12 @@ fail() { echo "FAILED: $*"; ls -l "$bin"; exit 1; }
 ours() { sh "$debian/libshmd-openshmem-dev.$1" "$2" 2>/dev/null >/dev/null || fail "$1 $2 ended with $?"; }
 expect() { # expect WHEN NAME TARGET
     [ "$(readlink "$bin/$2" 2>/dev/null || true)" = "$3" ] || fail "$1: $2 is no link to '$3'"
+}
+expect_all() { # expect_all WHEN FOLDER: each program and its manual page is a link into FOLDER, or none
+    for name in oshcc oshcxx oshc++ oshrun; do
+        expect "$1" "$name" "${2:+$2/$name}"
+        expect "$1" "../share/man/man1/$name.1.gz" "${2:+$2/$name.1.gz}"
+    done
 }
 other_comes() {
     ln -sfn opal_wrapper "$bin/oshcc"
@@ -33,10 +39,9 @@ other_goes() { rm -f "$bin/oshcc" "$bin/oshrun" "$database/info/other.list"; : >
 expect_other() { expect "$1" oshcc opal_wrapper; expect "$1" oshrun mpirun.openmpi; }
 
 ours postinst configure
-expect 'alone' oshcc /etc/alternatives/oshcc
-expect 'alone' oshrun /etc/alternatives/oshrun
+expect_all 'alone' /etc/alternatives
 ours prerm remove
-expect 'removed' oshcc ''
+expect_all 'removed' ''
 
 other_comes
 ours postinst configure

@@ -317,11 +317,75 @@ static int waits_for_a_dead_pe(const struct world_lab *lab, int pe, void *arg)
 
 TEST_TIMEOUT(a_pe_that_dies_ends_collectives_of_the_host_on_gpu_memory, 60)
 {
-	struct fixture_daemon daemon;
+	world_lab_run_alone(3, waits_for_a_dead_pe, NULL);
+}
 
-	fixture_daemon_start(&daemon, NULL);
-	world_lab_run(&daemon, 3, waits_for_a_dead_pe, NULL);
-	fixture_daemon_stop(&daemon);
+/* How the next quiets of the library's kernels end, in place of what they find; 0: as they do. */
+static int quiet_status;
+static unsigned int n_quiets;
+
+static void chosen_word(void **parameters)
+{
+	const struct stream_call *call = parameters[0];
+
+	if (call->what != STREAM_QUIET) {
+		stream_word(call);
+		return;
+	}
+	n_quiets++;
+	stream_end(call, quiet_status ? quiet_status : stream_word_status(call));
+}
+
+static int make_team(struct shmd_world *world, struct shmd_team **ret_team)
+{
+	return shmd_team_split_strided(shmd_team_world(world), 0, 1, shmd_n_pes(world), ret_team);
+}
+
+/* A team with a collective; status: of the quiet at its end. */
+static int end_a_team(struct shmd_world *world, uint64_t *words, int status)
+{
+	struct shmd_team *team;
+
+	world_lab_must(make_team(world, &team), "split");
+	world_lab_must(shmd_fcollect(team, words, &words[64], 8), "fcollect");
+	n_quiets = 0;
+	quiet_status = status;
+	return shmd_team_destroy(team);
+}
+
+/* A kernel that failed may have left messages to the scratch of a team. Beside the teams that every world has there is room for one. */
+static int ends_teams(const struct world_lab *lab, int pe, void *arg)
+{
+	uint32_t paths = *(const uint32_t *)arg;
+	struct shmd_world *world;
+	struct shmd_team *team;
+	uint64_t *words;
+
+	fake_kernels_add();
+	fake_cuda_kernel("shmd_stream_word", chosen_word);
+	setenv("SHMD_MAX_TEAMS", "5", 1);
+	world = gpu_lab_open(lab, pe, "auto", paths);
+	words = gpu_lab_memory(world, 4096);
+	world_lab_must(end_a_team(world, words, 0), "destroy");
+	ASSERT_EQ(n_quiets, paths ? 1 : 0);
+	/* A queue that failed has no messages under way. */
+	world_lab_must(end_a_team(world, words, SHMD_DEV_CQE_ERROR), "destroy");
+	if (paths) {
+		ASSERT_EQ(end_a_team(world, words, SHMD_DEV_TIMEOUT), -ETIMEDOUT);
+		ASSERT(strstr(shmd_error_text(), "completing the operations of a team"));
+		ASSERT_ERR(make_team(world, &team), ENOSPC);
+	}
+	world_lab_close(world);
+	gpu_lab_expect_nothing();
+	return 0;
+}
+
+TEST_TIMEOUT(a_team_ends_only_when_messages_of_its_collectives_on_gpu_memory_are_complete, 60)
+{
+	uint32_t all = 0, queues = SHMD_ALLOW_QUEUE;
+
+	world_lab_run_alone(2, ends_teams, &all);
+	world_lab_run_alone(2, ends_teams, &queues);
 }
 
 static int uses_gpu_memory(const struct world_lab *lab, int pe, void *arg)
@@ -374,20 +438,12 @@ static int has_no_kernels(const struct world_lab *lab, int pe, void *arg)
 
 TEST_TIMEOUT(a_driver_that_has_no_kernels_fails_atomics_alone, 60)
 {
-	struct fixture_daemon daemon;
-
-	fixture_daemon_start(&daemon, NULL);
-	world_lab_run(&daemon, 1, has_no_kernels, NULL);
-	fixture_daemon_stop(&daemon);
+	world_lab_run_alone(1, has_no_kernels, NULL);
 }
 
 static void run(enum paths paths)
 {
-	struct fixture_daemon daemon;
-
-	fixture_daemon_start(&daemon, NULL);
-	world_lab_run(&daemon, 3, uses_gpu_memory, &paths);
-	fixture_daemon_stop(&daemon);
+	world_lab_run_alone(3, uses_gpu_memory, &paths);
 }
 
 TEST_TIMEOUT(the_host_copies_gpu_memory_of_mapped_pes, 60)

@@ -153,11 +153,7 @@ static int uses_queues(const struct world_lab *lab, int pe, void *arg)
 
 static void run(int n, world_lab_fn fn, enum paths paths)
 {
-	struct fixture_daemon daemon;
-
-	fixture_daemon_start(&daemon, NULL);
-	world_lab_run(&daemon, n, fn, &paths);
-	fixture_daemon_stop(&daemon);
+	world_lab_run_alone(n, fn, &paths);
 }
 
 TEST_TIMEOUT(kernels_reach_gpu_memory_by_queues, 120)
@@ -224,6 +220,50 @@ TEST_TIMEOUT(kernels_of_contexts_have_the_nics_of_a_pe_in_turn, 120)
 	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	world_lab_run(&daemon, 3, uses_nics, even);
 	world_lab_run(&daemon, 3, uses_nics, uneven);
+	fixture_daemon_stop(&daemon);
+}
+
+/* PE 0 has one QP left: too few for the second NIC, since the atomics of kernels need another on the first one. */
+static int lacks_a_queue(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_dev_amo add = shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 3);
+	const struct shmd_dev_pe_way *ways;
+	struct shmd_dev_ctx *ctx;
+	struct shmd_world *world;
+	struct shmd_ctx *own;
+	uint64_t *words, i = 7;
+
+	(void)arg;
+	setenv("SHMD_NICS_PER_PE", "2", 1);
+	world = gpu_lab_open(lab, pe, "auto", SHMD_ALLOW_QUEUE);
+	words = gpu_lab_memory(world, 64);
+	world_lab_must(shmd_ctx_create(shmd_team_world(world), NULL, &own), "context");
+	world_lab_must(shmd_sync_all(world), "sync");
+	if (pe == 0) {
+		ctx = gpu_lab_ctx(own);
+		ways = (const void *)(uintptr_t)ctx->ways_addr;
+		ASSERT_EQ(ways[1].rail, 0);
+		ASSERT_EQ(ctx->amo_ways_addr, 0);
+		ASSERT(ctx->bounce_lkey_be[0]);
+		ASSERT(!ctx->bounce_lkey_be[1]);
+		ASSERT_EQ(shmd_dev_put(ctx, words, &i, sizeof(i), 1), 0);
+		ASSERT_EQ(shmd_dev_atomic(ctx, words, add, 1), 0);
+		ASSERT_EQ(shmd_dev_quiet(ctx), 0);
+	}
+	world_lab_must(shmd_sync_all(world), "sync");
+	ASSERT_EQ(words[0], pe ? 10 : 0);
+	world_lab_close(world);
+	gpu_lab_expect_nothing();
+	return 0;
+}
+
+TEST_TIMEOUT(kernels_of_a_context_go_by_the_first_nic_if_its_own_does_not_serve_them, 60)
+{
+	struct fixture_daemon daemon;
+
+	/* Each PE has an RC QP to each, a DCT on each NIC and the DCI of a context: ten, and one more. */
+	fixture_daemon_start(&daemon, "--soft-nics=2", "--max-qps=11", NULL);
+	world_lab_run(&daemon, 2, lacks_a_queue, NULL);
 	fixture_daemon_stop(&daemon);
 }
 
@@ -398,18 +438,6 @@ static void arrive(uint32_t *word, uint32_t n)
 	}
 }
 
-/* A key that nobody has. */
-static void break_queue(struct shmd_dev_ctx *ctx, uint32_t pe)
-{
-	const struct shmd_dev_pe_way *ways = (const void *)(uintptr_t)ctx->ways_addr;
-	struct shmd_dev_qp *qp = (void *)(uintptr_t)ways[pe].qp_addr;
-	struct shmd_dev_mode mode = shmd_dev_mode_of(qp, test_patience_nsec());
-
-	mode.peer = (const void *)(uintptr_t)ways[pe].peer_addr;
-	ASSERT_EQ(shmd_dev_qp_p_as(qp, shmd_dev_addr_of(4096, (shmd_be32)0x12345678), 1, 8, mode), 0);
-	ASSERT_EQ(shmd_dev_quiet(ctx), SHMD_DEV_CQE_ERROR);
-}
-
 /* PE 2 ends, and a request of the others' kernels fails. */
 static int loses_a_pe(const struct world_lab *lab, int pe, void *arg)
 {
@@ -423,7 +451,7 @@ static int loses_a_pe(const struct world_lab *lab, int pe, void *arg)
 		raise(SIGKILL);
 	ASSERT_EQ(shmd_dev_wait_until(ctx, words, 8, SHMD_DEV_CMP_EQ, 5), SHMD_DEV_PE_GONE);
 	ASSERT_EQ(shmd_dev_put(ctx, words, words, 8, 2), SHMD_DEV_PE_GONE);
-	break_queue(ctx, other);
+	gpu_lab_break_queue(ctx, other);
 	ASSERT_EQ(shmd_dev_g(ctx, words, 8, other, &value), SHMD_DEV_CQE_ERROR);
 	world_lab_must(shmd_world_forgive(world), "forgive");
 	ASSERT_EQ(shmd_dev_p(ctx, &words[1 + pe], 7, 8, other), 0);

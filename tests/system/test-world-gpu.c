@@ -14,6 +14,7 @@
 #include <shmemclient-admin.h>
 
 #include "libclient/cuda/cuda-api.h"
+#include "proto/base/nsec.h"
 #include "tests/lib/fake-cuda.h"
 #include "tests/lib/test.h"
 #include "tests/system/world-gpu-lab.h"
@@ -214,6 +215,27 @@ TEST_TIMEOUT(lists_show_the_gpu_heap_and_what_was_copied_over_it, 120)
 	fixture_daemon_stop(&daemon);
 }
 
+/* The list has it with the first call that comes a second after the last one that it has. */
+static int reallocates(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_world *world = open_with(lab, pe, "auto");
+	void *memory = gpu_lab_memory(world, 1u << 20);
+	uint64_t end = nsec_now() + test_patience_nsec();
+
+	(void)arg;
+	while (listed(lab, pe).used_bytes < 2u << 20) {
+		ASSERT_LT(nsec_now(), end);
+		world_lab_must(shmd_realloc(world, memory, 2u << 20, &memory), "realloc");
+	}
+	world_lab_close(world);
+	return 0;
+}
+
+TEST_TIMEOUT(lists_show_gpu_memory_that_was_reallocated, 120)
+{
+	world_lab_run_alone(1, reallocates, NULL);
+}
+
 /* PE 1 cannot: no PE has a world, or the memory, and nothing is left. */
 static int fails(const struct world_lab *lab, int pe, void *arg)
 {
@@ -338,11 +360,7 @@ static int forks(const struct world_lab *lab, int pe, void *arg)
 
 TEST_TIMEOUT(a_forked_child_leaves_the_gpu_alone, 60)
 {
-	struct fixture_daemon daemon;
-
-	fixture_daemon_start(&daemon, NULL);
-	world_lab_run(&daemon, 1, forks, NULL);
-	fixture_daemon_stop(&daemon);
+	world_lab_run_alone(1, forks, NULL);
 }
 
 static int asks_the_host(const struct world_lab *lab, int pe, void *arg)
@@ -371,9 +389,5 @@ static int asks_the_host(const struct world_lab *lab, int pe, void *arg)
 
 TEST_TIMEOUT(functions_of_the_host_refuse_gpu_memory, 60)
 {
-	struct fixture_daemon daemon;
-
-	fixture_daemon_start(&daemon, NULL);
-	world_lab_run(&daemon, 1, asks_the_host, NULL);
-	fixture_daemon_stop(&daemon);
+	world_lab_run_alone(1, asks_the_host, NULL);
 }

@@ -269,11 +269,7 @@ static int launches_all_at_first(const struct world_lab *lab, int pe, void *arg)
 
 TEST_TIMEOUT(a_first_call_launches_each_kernel_once_so_that_no_later_launch_waits_for_kernels, 60)
 {
-	struct fixture_daemon daemon;
-
-	fixture_daemon_start(&daemon, NULL);
-	world_lab_run(&daemon, 1, launches_all_at_first, NULL);
-	fixture_daemon_stop(&daemon);
+	world_lab_run_alone(1, launches_all_at_first, NULL);
 }
 
 /* The word is this PE's own, where nothing else shows that it has arrived. */
@@ -328,11 +324,7 @@ static int keeps_order(const struct world_lab *lab, int pe, void *arg)
 
 TEST_TIMEOUT(a_call_waits_for_what_is_before_it_in_the_stream, 60)
 {
-	struct fixture_daemon daemon;
-
-	fixture_daemon_start(&daemon, NULL);
-	world_lab_run(&daemon, 1, keeps_order, NULL);
-	fixture_daemon_stop(&daemon);
+	world_lab_run_alone(1, keeps_order, NULL);
 }
 
 /* A thread that captures must not allocate, and the first calls do. */
@@ -354,11 +346,7 @@ static int captures(const struct world_lab *lab, int pe, void *arg)
 
 TEST_TIMEOUT(first_calls_work_while_the_thread_captures_a_stream, 60)
 {
-	struct fixture_daemon daemon;
-
-	fixture_daemon_start(&daemon, NULL);
-	world_lab_run(&daemon, 2, captures, NULL);
-	fixture_daemon_stop(&daemon);
+	world_lab_run_alone(2, captures, NULL);
 }
 
 /* 0: it leaves the GPU and the kernels to its parent. */
@@ -395,11 +383,7 @@ static int forks(const struct world_lab *lab, int pe, void *arg)
 
 TEST_TIMEOUT(a_forked_child_makes_no_calls_on_streams, 60)
 {
-	struct fixture_daemon daemon;
-
-	fixture_daemon_start(&daemon, NULL);
-	world_lab_run(&daemon, 1, forks, NULL);
-	fixture_daemon_stop(&daemon);
+	world_lab_run_alone(1, forks, NULL);
 }
 
 /* ---- failures */
@@ -537,11 +521,36 @@ static int fails_late(const struct world_lab *lab, int pe, void *arg)
 
 TEST_TIMEOUT(a_failure_in_a_stream_is_reported_once_and_the_stream_goes_on, 60)
 {
-	struct fixture_daemon daemon;
+	world_lab_run_alone(1, fails_late, NULL);
+}
 
-	fixture_daemon_start(&daemon, NULL);
-	world_lab_run(&daemon, 1, fails_late, NULL);
-	fixture_daemon_stop(&daemon);
+/* A queue of a context of the program's: what the NIC has said is in the sentence, though it is not the default context's. */
+static int breaks_a_queue(const struct world_lab *lab, int pe, void *arg)
+{
+	struct shmd_ctx *ctx;
+	struct scene s;
+
+	(void)arg;
+	scene_open(&s, lab, pe, QUEUES);
+	world_lab_must(shmd_ctx_create(s.team, NULL, &ctx), "a context");
+	gpu_lab_break_queue(gpu_lab_ctx(ctx), (uint32_t)!pe);
+	ASSERT_OK(shmd_signal_on_stream(ctx, s.words, 1, SHMD_SIGNAL_SET, !pe, s.stream));
+	pass(s.stream);
+	ASSERT_ERR(shmd_stream_status(s.world), EIO);
+	ASSERT(strstr(shmd_error_text(), "signal on a stream"));
+	ASSERT(strstr(shmd_error_text(), shmd_syndrome_text(SHMD_SYNDROME_REMOTE_ACCESS_ERR)));
+	world_lab_must(shmd_world_forgive(s.world), "forgive");
+	ASSERT_OK(shmd_signal_on_stream(ctx, s.words, 1, SHMD_SIGNAL_SET, !pe, s.stream));
+	ASSERT_OK(shmd_stream_status(s.world));
+	world_lab_must(shmd_ctx_destroy(ctx), "destroy");
+	world_lab_must(shmd_sync_all(s.world), "sync");
+	scene_close(&s);
+	return 0;
+}
+
+TEST_TIMEOUT(the_reason_why_a_queue_failed_is_named_whichever_context_has_it, 60)
+{
+	world_lab_run_alone(2, breaks_a_queue, NULL);
 }
 
 /* The limit that the program gave a context is its own business. */
@@ -565,11 +574,7 @@ static int waits_briefly(const struct world_lab *lab, int pe, void *arg)
 
 TEST_TIMEOUT(with_abort_on_error_a_limit_of_a_context_ends_nothing_in_a_stream, 60)
 {
-	struct fixture_daemon daemon;
-
-	fixture_daemon_start(&daemon, NULL);
-	world_lab_run(&daemon, 1, waits_briefly, NULL);
-	fixture_daemon_stop(&daemon);
+	world_lab_run_alone(1, waits_briefly, NULL);
 }
 
 static int waits_for_the_dead(const struct world_lab *lab, int pe, void *arg)

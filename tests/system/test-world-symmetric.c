@@ -68,21 +68,36 @@ static uint8_t *pages(size_t bytes)
 	return memory;
 }
 
-static uint8_t value(unsigned int seed, size_t i)
+/* The pattern of a seed has rows of a prime number of bytes, of which each begins with another byte. */
+#define ROW 251u
+
+static void fill_row(uint8_t *at, size_t bytes, unsigned int seed, size_t row)
 {
-	return (uint8_t)(seed * 31 + i * 7 + i / 251);
+	uint8_t first = (uint8_t)(seed * 31 + row * (7 * ROW + 1));
+
+	for (size_t i = 0; i < bytes; i++)
+		at[i] = (uint8_t)(first + i * 7);
+}
+
+static size_t row_bytes(size_t bytes, size_t row)
+{
+	return bytes - row * ROW < ROW ? bytes - row * ROW : ROW;
 }
 
 static void fill(uint8_t *at, size_t bytes, unsigned int seed)
 {
-	for (size_t i = 0; i < bytes; i++)
-		at[i] = value(seed, i);
+	for (size_t row = 0; row * ROW < bytes; row++)
+		fill_row(at + row * ROW, row_bytes(bytes, row), seed, row);
 }
 
 static void check_filled(const uint8_t *at, size_t bytes, unsigned int seed)
 {
-	for (size_t i = 0; i < bytes; i++)
-		ASSERT_EQ(at[i], value(seed, i));
+	uint8_t wanted[ROW];
+
+	for (size_t row = 0; row * ROW < bytes; row++) {
+		fill_row(wanted, row_bytes(bytes, row), seed, row);
+		ASSERT_MEMEQ(at + row * ROW, wanted, row_bytes(bytes, row));
+	}
 }
 
 static void check_private(uint8_t *at, bool is_private)

@@ -68,6 +68,17 @@ void gpu_lab_kernel(struct shmd_world *world, struct shmd_ctx *host_ctx, struct 
 	ASSERT_EQ(shmd_dev_team_barrier(ctx, dev), 0);
 }
 
+void gpu_lab_break_queue(struct shmd_dev_ctx *ctx, uint32_t pe)
+{
+	const struct shmd_dev_pe_way *ways = (const void *)(uintptr_t)ctx->ways_addr;
+	struct shmd_dev_qp *qp = (void *)(uintptr_t)ways[pe].qp_addr;
+	struct shmd_dev_mode mode = shmd_dev_mode_of(qp, test_patience_nsec());
+
+	mode.peer = (const void *)(uintptr_t)ways[pe].peer_addr;
+	ASSERT_EQ(shmd_dev_qp_p_as(qp, shmd_dev_addr_of(4096, (shmd_be32)0x12345678), 1, 8, mode), 0);
+	ASSERT_EQ(shmd_dev_quiet(ctx), SHMD_DEV_CQE_ERROR);
+}
+
 void gpu_lab_expect_nothing(void)
 {
 	struct fake_cuda_counts counts = fake_cuda_counts();

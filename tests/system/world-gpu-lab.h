@@ -20,6 +20,8 @@ void *gpu_lab_memory(struct shmd_world *world, size_t bytes);
 
 /* As a kernel: puts to the right, signals, counts on PE 0, sums. memory: 3 * GPU_LAB_BYTES, symmetric and zero. */
 void gpu_lab_kernel(struct shmd_world *world, struct shmd_ctx *ctx, struct shmd_team *team, uint8_t *memory);
+/* A request with a key that nobody has: the queue of kernels to this PE fails. */
+void gpu_lab_break_queue(struct shmd_dev_ctx *ctx, uint32_t pe);
 /* Nothing of CUDA is left. */
 void gpu_lab_expect_nothing(void);
 

@@ -66,6 +66,15 @@ void world_lab_run(const struct fixture_daemon *daemon, int n, world_lab_fn fn, 
 	ASSERT_EQ(failed, 0);
 }
 
+void world_lab_run_alone(int n, world_lab_fn fn, void *arg)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, NULL);
+	world_lab_run(&daemon, n, fn, arg);
+	fixture_daemon_stop(&daemon);
+}
+
 struct shmd_world *world_lab_open(const struct world_lab *lab, int pe)
 {
 	struct shmd_world_attr attr = lab->attr;

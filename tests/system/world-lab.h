@@ -27,6 +27,8 @@ void world_lab_start(struct world_lab *lab, world_lab_fn fn, void *arg);
 int world_lab_wait(struct world_lab *lab, int pe);
 /* Starts, waits for all, and asserts that all succeeded. */
 void world_lab_run(const struct fixture_daemon *daemon, int n, world_lab_fn fn, void *arg);
+/* The same with a daemon of their own. */
+void world_lab_run_alone(int n, world_lab_fn fn, void *arg);
 
 /* In a PE: opens the world; fails the test with the sentence. */
 struct shmd_world *world_lab_open(const struct world_lab *lab, int pe);

@@ -39,7 +39,8 @@
  * SHMDI_FN is inlined wherever it is called, so that constant arguments fold. SHMDI_API is a plain function: inlined as the
  * compiler sees fit, or taken from the library. SHMDI_SLOW keeps the loops behind fast paths out of line, SHMDI_APART what is
  * long and no slower than the rest. SHMDI_FAR is what a call does where the context has nothing at hand: seldom on a GPU, where its registers
- * would be those of each caller, and always in the library's own calls, as C.
+ * would be those of each caller, and always in the library's own calls, as C. SHMDI_TO_FAR names one in a call: ptxas does not see which
+ * function it is, so that one saves the registers that it needs. Else ptxas takes them from all callers, and spills on the short ways too.
  */
 #if SHMDI_CUDA
 #define SHMDI_FN static __device__ __forceinline__
@@ -51,12 +52,20 @@
 #define SHMDI_SLOW static __device__ __noinline__ __attribute__((unused))
 #define SHMDI_APART SHMDI_SLOW
 #define SHMDI_FAR SHMDI_SLOW
+#define SHMDI_TO_FAR(function)                                                                                                     \
+	__extension__({                                                                                                            \
+		decltype(&function) to = function;                                                                                 \
+                                                                                                                                   \
+		asm("" : "+l"(to));                                                                                                \
+		to;                                                                                                                \
+	})
 #else
 #define SHMDI_FN static inline __attribute__((always_inline, unused))
 #define SHMDI_API static inline __attribute__((unused))
 #define SHMDI_SLOW static __attribute__((noinline, cold, unused))
 #define SHMDI_APART static __attribute__((noinline, unused))
 #define SHMDI_FAR SHMDI_FN
+#define SHMDI_TO_FAR(function) function
 #endif
 
 /*

@@ -49,26 +49,22 @@ SHMDI_FAR int shmdi_far_atomic(struct shmd_dev_ctx *ctx, void *dest, struct shmd
 	return SHMD_DEV_OK;
 }
 
-/* A valid operation whose word is at hand: its address. */
-SHMDI_FN uint64_t shmdi_amo_near(const struct shmd_dev_ctx *ctx, const void *word, const struct shmd_dev_amo *amo, uint32_t pe)
+/* A valid operation whose word is at hand. */
+SHMDI_FN int shmdi_amo_near(const struct shmd_dev_ctx *ctx, const void *word, const struct shmd_dev_amo *amo, uint32_t pe, uint64_t *ret_addr)
 {
-	uint64_t addr = shmdi_near_amo(ctx, word, amo->bytes, pe);
-
-	return shmdi_pe_amo_is_known(amo) ? addr : 0;
+	return shmdi_near_amo(ctx, word, amo->bytes, pe, ret_addr) & shmdi_pe_amo_is_known(amo);
 }
 
 SHMDI_FN int shmd_dev_atomic_as(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
 				struct shmd_dev_mode mode)
 {
-	uint64_t addr = shmdi_amo_near(ctx, dest, &amo, pe);
-	uint32_t gone;
+	uint64_t addr;
 
-	if (SHMDI_IS_FAR(!addr))
-		return shmdi_far_atomic(ctx, dest, amo, pe, mode);
-	gone = shmdi_near_gone(ctx);
+	if (SHMDI_IS_FAR(!shmdi_amo_near(ctx, dest, &amo, pe, &addr)))
+		return SHMDI_TO_FAR(shmdi_far_atomic)(ctx, dest, amo, pe, mode);
 	if (shmdi_scope_enter(mode.scope))
 		shmdi_pes_amo_post((void *)(uintptr_t)addr, &amo);
-	return shmdi_near_status(ctx, pe, mode.scope, gone);
+	return shmdi_near_status(ctx, pe, mode.scope, shmdi_near_gone(ctx));
 }
 
 SHMDI_FAR int shmdi_far_atomic_fetch(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
@@ -91,21 +87,19 @@ SHMDI_FAR int shmdi_far_atomic_fetch(struct shmd_dev_ctx *ctx, void *dest, struc
 SHMDI_FN int shmd_dev_atomic_fetch_as(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
 				      struct shmd_dev_mode mode, uint64_t *ret_old)
 {
-	uint64_t addr = shmdi_amo_near(ctx, dest, &amo, pe), old = 0;
-	uint32_t gone;
+	uint64_t addr, old = 0;
 	int rc;
 
-	if (SHMDI_IS_FAR(!addr)) {
+	if (SHMDI_IS_FAR(!shmdi_amo_near(ctx, dest, &amo, pe, &addr))) {
 		uint64_t far_old = 0; /* a place of its own: the one below stays in a register */
 
-		rc = shmdi_far_atomic_fetch(ctx, dest, amo, pe, mode, &far_old);
+		rc = SHMDI_TO_FAR(shmdi_far_atomic_fetch)(ctx, dest, amo, pe, mode, &far_old);
 		old = far_old;
 	} else {
-		gone = shmdi_near_gone(ctx);
 		if (shmdi_scope_enter(mode.scope))
 			old = shmdi_pes_amo((void *)(uintptr_t)addr, &amo);
+		rc = shmdi_near_status(ctx, pe, mode.scope, shmdi_near_gone(ctx));
 		old = shmdi_scope_share(mode.scope, old);
-		rc = shmdi_near_status(ctx, pe, mode.scope, gone);
 	}
 	if (!rc && ret_old)
 		*ret_old = old;
@@ -130,17 +124,15 @@ SHMDI_FAR int shmdi_far_atomic_fetch_nbi(struct shmd_dev_ctx *ctx, void *dest, s
 SHMDI_FN int shmd_dev_atomic_fetch_nbi_as(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
 					  struct shmd_dev_mode mode, void *ret_old)
 {
-	uint64_t addr = shmdi_amo_near(ctx, dest, &amo, pe);
-	uint32_t gone;
+	uint64_t addr;
 
 	if (SHMDI_UNLIKELY(!ret_old || ((uintptr_t)ret_old & (amo.bytes - 1))))
 		return SHMD_DEV_INVALID;
-	if (SHMDI_IS_FAR(!addr))
-		return shmdi_far_atomic_fetch_nbi(ctx, dest, amo, pe, mode, ret_old);
-	gone = shmdi_near_gone(ctx);
+	if (SHMDI_IS_FAR(!shmdi_amo_near(ctx, dest, &amo, pe, &addr)))
+		return SHMDI_TO_FAR(shmdi_far_atomic_fetch_nbi)(ctx, dest, amo, pe, mode, ret_old);
 	if (shmdi_scope_enter(mode.scope))
 		shmdi_old_store(ret_old, shmdi_pes_amo((void *)(uintptr_t)addr, &amo), amo.bytes);
-	return shmdi_near_status(ctx, pe, mode.scope, gone);
+	return shmdi_near_status(ctx, pe, mode.scope, shmdi_near_gone(ctx));
 }
 
 SHMDI_FN int shmd_dev_atomic(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe)

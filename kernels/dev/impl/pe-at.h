@@ -150,48 +150,58 @@ SHMDI_FN int shmdi_pe_reach(const struct shmd_dev_world *world, struct shmdi_pe_
 
 /* ---- at hand ------------------------------------------------------------------------------------------------------------------ */
 
-/* Whether the bytes are in the near heap's part at hand; their offset in it. */
+/*
+ * Whether the bytes are in the near heap's part at hand; their offset in it. Sizes are below 2^63, so each of these numbers has the highest bit
+ * where something is out of range: one look at a bit takes a GPU's single thread less time than a row of comparisons of 64 bits.
+ */
 SHMDI_FN int shmdi_near_has(const struct shmd_dev_ctx *ctx, const void *ptr, uint64_t bytes, uint64_t *ret_offset)
 {
-	uint64_t offset = (uint64_t)(uintptr_t)ptr - SHMDI_CTX(ctx->near.own_addr), used = SHMDI_CTX(ctx->near.used_bytes);
+	uint64_t offset = (uint64_t)(uintptr_t)ptr - SHMDI_CTX(ctx->near.own_addr), room = SHMDI_CTX(ctx->near.used_bytes) - offset;
 
 	*ret_offset = offset;
-	return (offset < used) & (bytes <= used - offset);
+	return (int64_t)(offset | bytes | room | (room - bytes)) >= 0;
+}
+
+/* Offset 0 of the near heap at a PE of the context. What is below 4 GiB is not near: half of the address says it. */
+SHMDI_FN int shmdi_near_base(const struct shmd_dev_ctx *ctx, uint32_t pe, uint64_t *ret_base)
+{
+	*ret_base = SHMDI_CTX(ctx->near.peer_addr[pe & (SHMD_DEV_NEAR_PES - 1)]);
+	return ((uint32_t)(*ret_base >> 32) != 0) & (pe < SHMD_DEV_NEAR_PES);
 }
 
 /*
  * The copy of ptr at a PE of the context; 0: look in the world. All threads of a scope get the same answer, without a barrier. One condition in
  * place of several branches: a GPU's single thread takes longer over these than over the store behind them.
  */
-SHMDI_FN uint64_t shmdi_near_find(const struct shmd_dev_ctx *ctx, const void *ptr, uint64_t bytes, uint32_t pe)
+SHMDI_FN int shmdi_near_find(const struct shmd_dev_ctx *ctx, const void *ptr, uint64_t bytes, uint32_t pe, uint64_t *ret_addr)
 {
-	uint64_t base = SHMDI_CTX(ctx->near.peer_addr[pe & (SHMD_DEV_NEAR_PES - 1)]), offset;
-	int is_near = (pe < SHMD_DEV_NEAR_PES) & (base != 0) & shmdi_near_has(ctx, ptr, bytes, &offset);
+	uint64_t base, offset;
+	int has_base = shmdi_near_base(ctx, pe, &base), has_bytes = shmdi_near_has(ctx, ptr, bytes, &offset);
 
-	return is_near ? base + offset : 0;
+	*ret_addr = base + offset;
+	return has_base & has_bytes;
 }
 
 /* The same for a word, which is refused here if it is not aligned. Heaps begin and end at multiples of a word. */
-SHMDI_FN uint64_t shmdi_near_word(const struct shmd_dev_ctx *ctx, const void *word, uint32_t bytes, uint32_t pe)
+SHMDI_FN int shmdi_near_word(const struct shmd_dev_ctx *ctx, const void *word, uint32_t bytes, uint32_t pe, uint64_t *ret_addr)
 {
-	uint64_t offset = (uint64_t)(uintptr_t)word - SHMDI_CTX(ctx->near.own_addr);
-	uint64_t base = SHMDI_CTX(ctx->near.peer_addr[pe & (SHMD_DEV_NEAR_PES - 1)]);
-	int is_near = (pe < SHMD_DEV_NEAR_PES) & (base != 0) & (offset < SHMDI_CTX(ctx->near.used_bytes)) & (((uint32_t)offset & (bytes - 1)) == 0);
+	uint64_t offset = (uint64_t)(uintptr_t)word - SHMDI_CTX(ctx->near.own_addr), base;
+	int has_base = shmdi_near_base(ctx, pe, &base);
+	int has_word = ((int64_t)(offset | (SHMDI_CTX(ctx->near.used_bytes) - 1 - offset)) >= 0) & (((uint32_t)offset & (bytes - 1)) == 0);
 
-	return is_near ? base + offset : 0;
+	*ret_addr = base + offset;
+	return has_base & has_word;
 }
 
 /* The same for atomics and signals. */
-SHMDI_FN uint64_t shmdi_near_amo(const struct shmd_dev_ctx *ctx, const void *word, uint32_t bytes, uint32_t pe)
+SHMDI_FN int shmdi_near_amo(const struct shmd_dev_ctx *ctx, const void *word, uint32_t bytes, uint32_t pe, uint64_t *ret_addr)
 {
-	uint64_t addr = shmdi_near_word(ctx, word, bytes, pe);
-
-	return SHMDI_CTX(ctx->near.flags) & SHMD_NEAR_ATOMICS ? addr : 0;
+	return shmdi_near_word(ctx, word, bytes, pe, ret_addr) & (SHMDI_CTX(ctx->near.flags) & SHMD_NEAR_ATOMICS);
 }
 
 /*
- * PEs that have ended, where something is near. The memory of a PE that has ended stays mapped, so callers look, carry the operation out, and
- * see to what they found behind it: so a GPU does not wait for the look. It may be from a cache, which a wait or a quiet empties.
+ * PEs that have ended, where something is near. The memory of a PE that has ended stays mapped, so callers carry the operation out, look, and
+ * see to what they found: so no operation waits for the look. It may be from a cache, which a wait or a quiet empties.
  */
 SHMDI_FN uint32_t shmdi_near_gone(const struct shmd_dev_ctx *ctx)
 {

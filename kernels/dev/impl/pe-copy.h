@@ -34,34 +34,40 @@ SHMDI_FN void shmdi_copy_word(void *dest, const void *source, uint64_t bytes)
 /* The loads of so many units are under way before the first store. */
 #define SHMDI_COPY_AHEAD 4
 
-/* Units of 16 bytes: those that remain are less than SHMDI_COPY_AHEAD for each thread. Returns how many are done. */
-SHMDI_FN uint64_t shmdi_copy_many(ulonglong2 *dest, const ulonglong2 *source, uint64_t n, uint32_t rank, uint32_t size)
+/* n units of 16 bytes, the threads in turn. */
+SHMDI_FN void shmdi_copy_units(ulonglong2 *dest, const ulonglong2 *source, uint64_t n, uint32_t rank, uint32_t size)
 {
-	uint64_t step = (uint64_t)SHMDI_COPY_AHEAD * size, done = 0;
+	uint64_t i = rank, step = (uint64_t)SHMDI_COPY_AHEAD * size;
 	ulonglong2 units[SHMDI_COPY_AHEAD];
 	int k;
 
-	for (; n - done >= step; done += step) {
+	SHMDI_ROLLED
+	for (; i + (step - size) < n; i += step) {
 #pragma unroll
 		for (k = 0; k < SHMDI_COPY_AHEAD; k++)
-			units[k] = source[done + rank + (uint64_t)k * size];
+			units[k] = source[i + (uint64_t)k * size];
 #pragma unroll
 		for (k = 0; k < SHMDI_COPY_AHEAD; k++)
-			dest[done + rank + (uint64_t)k * size] = units[k];
+			dest[i + (uint64_t)k * size] = units[k];
 	}
-	return done;
+	SHMDI_ROLLED
+	for (; i < n; i += size)
+		dest[i] = source[i];
 }
 
-/* The threads take units in turn: 16 bytes where both sides are aligned, else 8, else 1. */
+/* The threads take units in turn: 16 bytes where both sides are aligned, else 8, else 1. A word is the leader's. */
 SHMDI_SLOW void shmdi_copy_long(void *dest, const void *source, uint64_t bytes, int scope)
 {
 	uint64_t both = (uint64_t)(uintptr_t)dest | (uint64_t)(uintptr_t)source, i, done = 0;
 	uint32_t rank = shmdi_scope_rank(scope), size = shmdi_scope_size(scope);
 
+	if (shmdi_copy_is_word(dest, source, bytes)) {
+		if (rank == 0)
+			shmdi_copy_word(dest, source, bytes);
+		return;
+	}
 	if (both % 16 == 0) {
-		done = shmdi_copy_many((ulonglong2 *)dest, (const ulonglong2 *)source, bytes / 16, rank, size);
-		for (i = done + rank; i < bytes / 16; i += size)
-			((ulonglong2 *)dest)[i] = ((const ulonglong2 *)source)[i];
+		shmdi_copy_units((ulonglong2 *)dest, (const ulonglong2 *)source, bytes / 16, rank, size);
 		done = bytes / 16 * 16;
 	} else if (both % 8 == 0) {
 		for (i = rank; i < bytes / 8; i += size)
@@ -118,38 +124,32 @@ SHMDI_FN void shmdi_bytes_copy(void *dest, const void *source, uint64_t bytes)
 #endif
 }
 
+/* Whether a copy is whole units of 16 bytes on a GPU, or a word for one thread, which shmdi_copy_quick() carries out where it is called. */
+SHMDI_FN int shmdi_copy_is_quick(const void *dest, const void *source, uint64_t bytes, int scope)
+{
 #if SHMDI_CUDA
-/* One unit of 16 bytes for each thread, or less. */
-SHMDI_FN int shmdi_copy_is_short(const void *dest, const void *source, uint64_t bytes, uint32_t size)
-{
-	uint64_t all = (uint64_t)(uintptr_t)dest | (uint64_t)(uintptr_t)source | bytes;
+	uint32_t all = (uint32_t)((uint64_t)(uintptr_t)dest | (uint64_t)(uintptr_t)source | bytes);
 
-	return all % 16 == 0 && bytes <= (uint64_t)size * 16;
-}
+	return all % 16 == 0 || (scope == SHMD_DEV_THREAD ? shmdi_copy_is_word(dest, source, bytes) : bytes == 8 && all % 8 == 0);
+#else
+	(void)dest;
+	(void)source;
+	(void)bytes;
+	(void)scope;
+	return 1;
 #endif
-
-/* Whether this thread has nothing of a copy: most of a block have nothing of a short one. */
-SHMDI_FN int shmdi_copy_is_others(const void *dest, const void *source, uint64_t bytes, int scope)
-{
-	uint64_t all = (uint64_t)(uintptr_t)dest | (uint64_t)(uintptr_t)source | bytes;
-
-	return (uint64_t)shmdi_scope_rank(scope) * (all % 16 ? 1 : 16) >= bytes && bytes;
 }
 
-/* The share of this thread; all threads of the scope call, but those that have nothing. */
-SHMDI_FN void shmdi_copy_share(void *dest, const void *source, uint64_t bytes, int scope)
+/* The share of this thread; those that have nothing need not call. */
+SHMDI_FN void shmdi_copy_quick(void *dest, const void *source, uint64_t bytes, int scope)
 {
 #if SHMDI_CUDA
 	uint32_t rank = shmdi_scope_rank(scope);
 
-	if (shmdi_copy_is_short(dest, source, bytes, shmdi_scope_size(scope))) {
-		if (rank < bytes / 16)
-			((ulonglong2 *)dest)[rank] = ((const ulonglong2 *)source)[rank];
-	} else if (!shmdi_copy_is_word(dest, source, bytes)) {
-		shmdi_copy_long(dest, source, bytes, scope);
-	} else if (rank == 0) {
-		shmdi_copy_word(dest, source, bytes);
-	}
+	if ((uint32_t)bytes % 16 == 0)
+		shmdi_copy_units((ulonglong2 *)dest, (const ulonglong2 *)source, bytes / 16, rank, shmdi_scope_size(scope));
+	else if (rank == 0)
+		shmdi_copy_word(dest, source, scope == SHMD_DEV_THREAD ? bytes : 8);
 #else
 	(void)scope;
 	if (shmdi_copy_is_word(dest, source, bytes))
@@ -157,6 +157,26 @@ SHMDI_FN void shmdi_copy_share(void *dest, const void *source, uint64_t bytes, i
 	else if (bytes) /* of nothing the source may be NULL */
 		__builtin_memcpy(dest, source, bytes);
 #endif
+}
+
+/* Whether this thread has nothing of a copy that is quick: most of a block have nothing of a short one. */
+SHMDI_FN int shmdi_copy_is_others(const void *dest, const void *source, uint64_t bytes, int scope)
+{
+	uint32_t all = (uint32_t)((uint64_t)(uintptr_t)dest | (uint64_t)(uintptr_t)source | bytes);
+
+	return (shmdi_scope_rank(scope) >= bytes / 16) & (all % 16 == 0) & (bytes != 0);
+}
+
+/* The share of this thread; all threads of the scope call. */
+SHMDI_FN void shmdi_copy_share(void *dest, const void *source, uint64_t bytes, int scope)
+{
+#if SHMDI_CUDA
+	if (!shmdi_copy_is_quick(dest, source, bytes, scope)) {
+		shmdi_copy_long(dest, source, bytes, scope);
+		return;
+	}
+#endif
+	shmdi_copy_quick(dest, source, bytes, scope);
 }
 
 /* All threads of the scope call; the copy is complete when they return. */

@@ -32,7 +32,10 @@ SHMDI_FAR int shmdi_far_put(struct shmd_dev_ctx *ctx, void *dest, const void *so
 	return SHMD_DEV_OK;
 }
 
-/* In place, as far as it is this thread's. Returns whether to look again: nothing is at hand, or some PE has ended. */
+/*
+ * In place, as far as it is this thread's and quick. Returns whether to look again: nothing is at hand, or the copy is not quick, or some PE has
+ * ended.
+ */
 SHMDI_FN int shmdi_near_put(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe, int scope)
 {
 	uint64_t addr;
@@ -40,12 +43,24 @@ SHMDI_FN int shmdi_near_put(struct shmd_dev_ctx *ctx, void *dest, const void *so
 
 	if (shmdi_copy_is_others(dest, source, bytes, scope))
 		return 0;
-	addr = shmdi_near_find(ctx, dest, bytes, pe);
-	if (SHMDI_IS_FAR(!addr))
+	if (SHMDI_IS_FAR(!shmdi_near_find(ctx, dest, bytes, pe, &addr) || !shmdi_copy_is_quick(dest, source, bytes, scope)))
 		return 1;
 	gone = shmdi_near_gone(ctx);
-	shmdi_copy_share((void *)(uintptr_t)addr, source, bytes, scope);
+	shmdi_copy_quick((void *)(uintptr_t)addr, source, bytes, scope);
 	return gone != 0;
+}
+
+/* Behind the quick one, whose stores are not made again: a peer may have seen a word, and changed it since. */
+SHMDI_FAR int shmdi_put_rest(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe, struct shmd_dev_mode mode,
+			     int waits)
+{
+	uint64_t addr;
+
+	if (!shmdi_near_find(ctx, dest, bytes, pe, &addr))
+		return shmdi_far_put(ctx, dest, source, bytes, pe, mode, waits);
+	if (!shmdi_copy_is_quick(dest, source, bytes, mode.scope))
+		shmdi_copy_share((void *)(uintptr_t)addr, source, bytes, mode.scope);
+	return shmdi_near_status(ctx, pe, mode.scope, shmdi_near_gone(ctx));
 }
 
 /* waits: until the source may be changed. */
@@ -55,9 +70,7 @@ SHMDI_FN int shmdi_pe_put(struct shmd_dev_ctx *ctx, void *dest, const void *sour
 	(void)shmdi_scope_enter(mode->scope);
 	if (!SHMDI_IS_FAR(shmdi_scope_any(mode->scope, shmdi_near_put(ctx, dest, source, bytes, pe, mode->scope))))
 		return SHMD_DEV_OK;
-	/* Once in place and not again: a peer may have seen the word, and changed it since. */
-	return shmdi_near_find(ctx, dest, bytes, pe) ? shmdi_near_look(ctx, pe, mode->scope)
-						     : shmdi_far_put(ctx, dest, source, bytes, pe, *mode, waits);
+	return SHMDI_TO_FAR(shmdi_put_rest)(ctx, dest, source, bytes, pe, *mode, waits);
 }
 
 SHMDI_FAR int shmdi_far_get(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
@@ -81,12 +94,23 @@ SHMDI_FN int shmdi_near_get(struct shmd_dev_ctx *ctx, void *dest, const void *so
 
 	if (shmdi_copy_is_others(dest, source, bytes, scope))
 		return 0;
-	addr = shmdi_near_find(ctx, source, bytes, pe);
-	if (SHMDI_IS_FAR(!addr))
+	if (SHMDI_IS_FAR(!shmdi_near_find(ctx, source, bytes, pe, &addr) || !shmdi_copy_is_quick(dest, source, bytes, scope)))
 		return 1;
 	gone = shmdi_near_gone(ctx);
-	shmdi_copy_share(dest, (const void *)(uintptr_t)addr, bytes, scope);
+	shmdi_copy_quick(dest, (const void *)(uintptr_t)addr, bytes, scope);
 	return gone != 0;
+}
+
+SHMDI_FAR int shmdi_get_rest(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe, struct shmd_dev_mode mode,
+			     int waits)
+{
+	uint64_t addr;
+
+	if (!shmdi_near_find(ctx, source, bytes, pe, &addr))
+		return shmdi_far_get(ctx, dest, source, bytes, pe, mode, waits);
+	if (!shmdi_copy_is_quick(dest, source, bytes, mode.scope))
+		shmdi_copy_share(dest, (const void *)(uintptr_t)addr, bytes, mode.scope);
+	return shmdi_near_status(ctx, pe, mode.scope, shmdi_near_gone(ctx));
 }
 
 /* waits: until the data is there. */
@@ -96,8 +120,7 @@ SHMDI_FN int shmdi_pe_get(struct shmd_dev_ctx *ctx, void *dest, const void *sour
 	(void)shmdi_scope_enter(mode->scope);
 	if (!SHMDI_IS_FAR(shmdi_scope_any(mode->scope, shmdi_near_get(ctx, dest, source, bytes, pe, mode->scope))))
 		return SHMD_DEV_OK;
-	return shmdi_near_find(ctx, source, bytes, pe) ? shmdi_near_look(ctx, pe, mode->scope)
-						       : shmdi_far_get(ctx, dest, source, bytes, pe, *mode, waits);
+	return SHMDI_TO_FAR(shmdi_get_rest)(ctx, dest, source, bytes, pe, *mode, waits);
 }
 
 SHMDI_FN int shmd_dev_put_as(struct shmd_dev_ctx *ctx, void *dest, const void *source, uint64_t bytes, uint32_t pe,
@@ -170,15 +193,13 @@ SHMDI_FAR int shmdi_far_p(struct shmd_dev_ctx *ctx, void *dest, uint64_t value, 
 SHMDI_FN int shmd_dev_p_as(struct shmd_dev_ctx *ctx, void *dest, uint64_t value, uint32_t bytes, uint32_t pe,
 			   struct shmd_dev_mode mode)
 {
-	uint64_t addr = shmdi_bytes_are_word(bytes) ? shmdi_near_word(ctx, dest, bytes, pe) : 0;
-	uint32_t gone;
+	uint64_t addr;
 
-	if (SHMDI_IS_FAR(!addr))
-		return shmdi_far_p(ctx, dest, value, bytes, pe, mode);
-	gone = shmdi_near_gone(ctx);
+	if (SHMDI_IS_FAR(!shmdi_bytes_are_word(bytes) || !shmdi_near_word(ctx, dest, bytes, pe, &addr)))
+		return SHMDI_TO_FAR(shmdi_far_p)(ctx, dest, value, bytes, pe, mode);
 	if (shmdi_scope_enter(mode.scope))
 		shmdi_pes_store((void *)(uintptr_t)addr, value, bytes);
-	return shmdi_near_status(ctx, pe, mode.scope, gone);
+	return shmdi_near_status(ctx, pe, mode.scope, shmdi_near_gone(ctx));
 }
 
 SHMDI_FN int shmd_dev_p(struct shmd_dev_ctx *ctx, void *dest, uint64_t value, uint32_t bytes, uint32_t pe)
@@ -205,18 +226,16 @@ SHMDI_FAR int shmdi_far_g(struct shmd_dev_ctx *ctx, const void *source, uint32_t
 SHMDI_FN int shmd_dev_g_as(struct shmd_dev_ctx *ctx, const void *source, uint32_t bytes, uint32_t pe, struct shmd_dev_mode mode,
 			   uint64_t *ret_value)
 {
-	uint64_t addr = shmdi_bytes_are_word(bytes) ? shmdi_near_word(ctx, source, bytes, pe) : 0, value;
-	uint32_t gone;
+	uint64_t addr, value;
 	int rc;
 
-	if (SHMDI_IS_FAR(!addr)) {
+	if (SHMDI_IS_FAR(!shmdi_bytes_are_word(bytes) || !shmdi_near_word(ctx, source, bytes, pe, &addr))) {
 		value = 0;
-		rc = shmdi_far_g(ctx, source, bytes, pe, mode, &value);
+		rc = SHMDI_TO_FAR(shmdi_far_g)(ctx, source, bytes, pe, mode, &value);
 	} else {
-		gone = shmdi_near_gone(ctx);
 		(void)shmdi_scope_enter(mode.scope);
 		value = shmdi_scope_share(mode.scope, shmdi_pes_load((const void *)(uintptr_t)addr, bytes));
-		rc = shmdi_near_status(ctx, pe, mode.scope, gone);
+		rc = shmdi_near_status(ctx, pe, mode.scope, shmdi_near_gone(ctx));
 	}
 	if (!rc && ret_value)
 		*ret_value = value;
@@ -307,30 +326,40 @@ SHMDI_FAR int shmdi_far_put_signal(struct shmd_dev_ctx *ctx, struct shmd_dev_put
 	return SHMD_DEV_OK;
 }
 
-/* The same for all threads of the scope. */
-SHMDI_FN int shmdi_put_signal_is_near(const struct shmd_dev_ctx *ctx, const struct shmd_dev_put_item *put,
-				      const struct shmd_dev_pe_signal *signal, uint64_t word)
+SHMDI_FN int shmdi_signal_is_near(const struct shmd_dev_ctx *ctx, const struct shmd_dev_pe_signal *signal, uint32_t pe, uint64_t *ret_word)
 {
-	return word && shmdi_pe_signal_op_is_known(signal->op) &&
-	       (!put->bytes || shmdi_near_find(ctx, put->dest, put->bytes, put->pe));
+	return shmdi_near_amo(ctx, signal->word, 8, pe, ret_word) & shmdi_pe_signal_op_is_known(signal->op);
+}
+
+/* As shmdi_put_rest(), then the signal. */
+SHMDI_FAR int shmdi_put_signal_rest(struct shmd_dev_ctx *ctx, struct shmd_dev_put_item put, struct shmd_dev_pe_signal signal,
+				    struct shmd_dev_mode mode, int waits)
+{
+	uint64_t word, addr;
+	int rc;
+
+	if (!shmdi_signal_is_near(ctx, &signal, put.pe, &word) ||
+	    (put.bytes && !shmdi_near_find(ctx, put.dest, put.bytes, put.pe, &addr)))
+		return shmdi_far_put_signal(ctx, put, signal, mode, waits);
+	if (put.bytes && !shmdi_copy_is_quick(put.dest, put.source, put.bytes, mode.scope))
+		shmdi_copy_share((void *)(uintptr_t)addr, put.source, put.bytes, mode.scope);
+	rc = shmdi_near_status(ctx, put.pe, mode.scope, shmdi_near_gone(ctx));
+	if (!rc && shmdi_scope_is_leader(mode.scope))
+		shmdi_signal_store((uint64_t *)(uintptr_t)word, &signal);
+	return rc;
 }
 
 SHMDI_FN int shmdi_put_signal(struct shmd_dev_ctx *ctx, const struct shmd_dev_put_item *put,
 			      const struct shmd_dev_pe_signal *signal, const struct shmd_dev_mode *mode, int waits)
 {
-	uint64_t word = shmdi_near_amo(ctx, signal->word, 8, put->pe);
-	int looks = !word || !shmdi_pe_signal_op_is_known(signal->op);
+	uint64_t word;
+	int looks = !shmdi_signal_is_near(ctx, signal, put->pe, &word);
 
 	(void)shmdi_scope_enter(mode->scope);
 	if (!looks)
 		looks = put->bytes ? shmdi_near_put(ctx, put->dest, put->source, put->bytes, put->pe, mode->scope) : shmdi_near_gone(ctx) != 0;
-	if (SHMDI_IS_FAR(shmdi_scope_any(mode->scope, looks))) {
-		if (!shmdi_put_signal_is_near(ctx, put, signal, word))
-			return shmdi_far_put_signal(ctx, *put, *signal, *mode, waits);
-		looks = shmdi_near_look(ctx, put->pe, mode->scope);
-		if (looks)
-			return looks;
-	}
+	if (SHMDI_IS_FAR(shmdi_scope_any(mode->scope, looks)))
+		return SHMDI_TO_FAR(shmdi_put_signal_rest)(ctx, *put, *signal, *mode, waits);
 	if (shmdi_scope_is_leader(mode->scope))
 		shmdi_signal_store((uint64_t *)(uintptr_t)word, signal);
 	return SHMD_DEV_OK;

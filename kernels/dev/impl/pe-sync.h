@@ -246,30 +246,35 @@ SHMDI_FAR int shmdi_sync_rounds_far(struct shmd_dev_ctx *ctx, const struct shmd_
 	return rc;
 }
 
+/* A GPU finds the scratch of the first two members by one load. */
 SHMDI_FN int shmdi_sync_rounds(struct shmd_dev_ctx *ctx, const struct shmd_dev_team *team, uint32_t first, uint64_t number,
 			       const struct shmd_dev_mode *mode)
 {
-	uint64_t own = SHMDI_FIXED(team->near_scratch[0]), at = (uint64_t)first * SHMD_DEV_SYNC_FLAG_BYTES;
-	uint32_t step, n = SHMDI_FIXED(team->n_pes);
+	uint64_t own, to, at = (uint64_t)first * SHMD_DEV_SYNC_FLAG_BYTES;
+	uint32_t step = 1, n = SHMDI_FIXED(team->n_pes);
 	int rc = SHMD_DEV_OK;
 
+	shmdi_fixed16(team->near_scratch, &own, &to);
 	if (SHMDI_IS_FAR(!own))
-		return shmdi_sync_rounds_far(ctx, team, first, number, *mode);
+		return SHMDI_TO_FAR(shmdi_sync_rounds_far)(ctx, team, first, number, *mode);
 	SHMDI_ROLLED
-	for (step = 1; step < n && SHMDI_LIKELY(!rc); step *= 2, at += SHMD_DEV_SYNC_FLAG_BYTES) {
-		shmdi_pes_publish64((uint64_t *)(uintptr_t)(SHMDI_FIXED(team->near_scratch[step]) + at), number);
+	while (to && SHMDI_LIKELY(!rc)) {
+		shmdi_pes_publish64((uint64_t *)(uintptr_t)(to + at), number);
 		rc = shmdi_team_await(ctx, team, own + at, number, mode->timeout_nsec);
+		at += SHMD_DEV_SYNC_FLAG_BYTES;
+		step *= 2;
+		to = step < n ? SHMDI_FIXED(team->near_scratch[step]) : 0;
 	}
 	return rc;
 }
 
+/* The words that only this PE looks at are stored behind the messages: a release waits for what was stored before it. */
 SHMDI_FN int shmdi_sync_one(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, const struct shmd_dev_mode *mode)
 {
 	uint64_t number = team->n_syncs + 1;
-	int rc;
+	int rc = shmdi_sync_rounds(ctx, team, 0, number, mode);
 
 	team->n_begun = number;
-	rc = shmdi_sync_rounds(ctx, team, 0, number, mode);
 	if (SHMDI_LIKELY(!rc))
 		team->n_syncs = number;
 	return rc;

@@ -153,15 +153,13 @@ SHMDI_APART int shmdi_pe_until_wait(struct shmd_dev_ctx *ctx, struct shmdi_pe_un
 /* One caller. */
 SHMDI_FN int shmdi_pe_until_one(struct shmd_dev_ctx *ctx, const struct shmdi_pe_until *until, uint64_t timeout_nsec)
 {
-	uint32_t i;
+	uint32_t i = 0;
+	int holds;
 
 	SHMDI_ROLLED
-	for (i = 0; i < SHMDI_PE_LOOKS; i++) {
-		if (shmdi_pe_until_holds(until))
-			return SHMD_DEV_OK;
+	while (!(holds = shmdi_pe_until_holds(until)) && ++i < SHMDI_PE_LOOKS)
 		shmdi_pe_pause();
-	}
-	return shmdi_pe_until_wait(ctx, *until, timeout_nsec);
+	return SHMDI_LIKELY(holds) ? (int)SHMD_DEV_OK : SHMDI_TO_FAR(shmdi_pe_until_wait)(ctx, *until, timeout_nsec);
 }
 
 SHMDI_FN int shmdi_pe_until(struct shmd_dev_ctx *ctx, const struct shmdi_pe_until *until, int scope, uint64_t timeout_nsec)

@@ -119,7 +119,7 @@ int nvs_clients_show(void)
 	return r;
 }
 
-/* A program may unload kernels and say nothing; then their memory is that of nobody. */
+/* A program may unload kernels without telling the library; their memory is gone then. */
 static bool is_unloaded(const struct nvs_client *client)
 {
 	const struct cuda_api *cuda = nvs.device->cuda;

@@ -30,13 +30,13 @@ class Name:
 
     @property
     def c_type(self):
-        """Of an element; None: bytes."""
+        """Type of an element; None: bytes."""
         found = TYPED.match(self.name)
         return TYPES[found.group(1)] if found else None
 
     @property
     def more(self):
-        """What reductions have behind the three words: the runtime's type and operation."""
+        """Arguments of reductions behind the three words: the runtime's type and operation."""
         found = REDUCED.search(self.name)
         if not found:
             return ''

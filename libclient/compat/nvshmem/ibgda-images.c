@@ -45,7 +45,7 @@ void nvs_ibgda_state_fill(const struct nvs_ibgda_facts *facts, struct nvs_versio
 		.num_dct_groups = 1,
 		.num_rc_per_pe = facts->n_rc + (nvs_ibgda_group_of(version) == NVS_IBGDA_GROUP_A ? 0 : facts->n_created),
 		.num_requests_in_batch = BATCH,
-		.log2_cumem_granularity = NVS_IBGDA_LOG2_PIECE,
+		.log2_cumem_granularity = facts->log2_piece,
 		.num_devices_initialized = 1,
 		.support_half_av_seg = true,
 		.may_skip_cst = true,
@@ -64,20 +64,37 @@ void nvs_ibgda_state_fill(const struct nvs_ibgda_facts *facts, struct nvs_versio
 
 /* ---- keys */
 
-uint64_t nvs_ibgda_pieces(uint64_t heap_bytes)
+uint32_t nvs_ibgda_log2_piece(uint64_t heap_bytes)
 {
-	return heap_bytes >> NVS_IBGDA_LOG2_PIECE;
+	uint32_t log2 = NVS_IBGDA_LOG2_LEAST_PIECE;
+
+	/* bounded: 64 pieces of 2^58 bytes are all that 64 bits count */
+	while (nvs_ibgda_pieces(heap_bytes, log2) > NVS_IBGDA_CONST_KEYS)
+		log2++;
+	return log2;
+}
+
+uint64_t nvs_ibgda_pieces(uint64_t heap_bytes, uint32_t log2_piece)
+{
+	uint64_t part = heap_bytes & ((UINT64_C(1) << log2_piece) - 1);
+
+	return (heap_bytes >> log2_piece) + !!part;
+}
+
+struct nvs_ibgda_range nvs_ibgda_range_of(uint64_t begin, uint64_t end, uint32_t log2_piece)
+{
+	return (struct nvs_ibgda_range){.begin = begin >> log2_piece << log2_piece, .end = end, .log2_piece = log2_piece};
 }
 
 void nvs_ibgda_lkeys_fill(struct nvs_ibgda_range range, uint64_t heap_base, uint32_t key_be, struct nvs_ibgda_key *lkeys)
 {
-	for (uint64_t i = nvs_ibgda_pieces(range.begin); i < nvs_ibgda_pieces(range.end); i++)
+	for (uint64_t i = range.begin >> range.log2_piece; i < nvs_ibgda_pieces(range.end, range.log2_piece); i++)
 		lkeys[i] = (struct nvs_ibgda_key){.key_be = key_be, .next_addr = heap_base + range.end};
 }
 
 void nvs_ibgda_rkeys_fill(struct nvs_ibgda_range range, uint32_t pe, uint32_t npes, uint32_t key_be, struct nvs_ibgda_key *rkeys)
 {
-	for (uint64_t i = nvs_ibgda_pieces(range.begin); i < nvs_ibgda_pieces(range.end); i++)
+	for (uint64_t i = range.begin >> range.log2_piece; i < nvs_ibgda_pieces(range.end, range.log2_piece); i++)
 		rkeys[i * npes + pe] = (struct nvs_ibgda_key){.key_be = key_be, .next_addr = range.end};
 }
 

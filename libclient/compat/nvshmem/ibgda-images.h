@@ -7,6 +7,9 @@
  *
  * Where a QP stands in its array differs by version if there are several to a PE, and a QP is counted in at one place alone, so versions of
  * different order have QPs of their own.
+ *
+ * Keys are found by pieces of the heap. DeepEP has code of its own for queues, which takes local keys from those in the state alone and looks at no
+ * number. So pieces are so large that the state has the local keys of all of them.
  */
 #ifndef SHMD_NVSHMEM_IBGDA_IMAGES_H
 #define SHMD_NVSHMEM_IBGDA_IMAGES_H
@@ -14,7 +17,7 @@
 #include "libclient/compat/nvshmem/ibgda-layout.h"
 #include "libclient/compat/nvshmem/versions.h"
 
-#define NVS_IBGDA_LOG2_PIECE 21u /* of the heap: chunks of the runtime begin and end at multiples of it */
+#define NVS_IBGDA_LOG2_LEAST_PIECE 29u /* of the heap: that of NVIDIA's library */
 #define NVS_IBGDA_SLOTS 256u /* of results, of each QP */
 #define NVS_IBGDA_RESULTS_BYTES ((uint64_t)NVS_IBGDA_SLOT_BYTES * (1 + NVS_IBGDA_SLOTS)) /* of a QP */
 
@@ -38,7 +41,7 @@ uint32_t nvs_ibgda_order_of(struct nvs_version version, uint32_t n_rc);
 uint32_t nvs_ibgda_place(uint32_t order, uint32_t rc, uint32_t pe, uint32_t n_rc, uint32_t npes);
 
 struct nvs_ibgda_facts {
-	uint32_t npes, n_rc;
+	uint32_t npes, n_rc, log2_piece;
 	uint32_t n_created; /* more to each PE, which device code from 3.5 on has by handles */
 	uint64_t switches, cqs, dcis, rcs, buffers; /* addresses of what struct nvs_ibgda_state names */
 	uint64_t lkeys, rkeys; /* of all entries; those that the state has itself are there, too */
@@ -48,13 +51,18 @@ struct nvs_ibgda_facts {
 uint32_t nvs_ibgda_switches_bytes(uint32_t n_rc);
 void nvs_ibgda_state_fill(const struct nvs_ibgda_facts *facts, struct nvs_version version, struct nvs_ibgda_state *ret_state);
 
-/* ---- keys of a range of the heap that is registered as one; offsets are multiples of a piece */
+/* ---- keys of a range of the heap that is registered as one, from the beginning of a piece on */
 
 struct nvs_ibgda_range {
 	uint64_t begin, end; /* offsets in the heap */
+	uint32_t log2_piece;
 };
-/* Pieces of a heap of so many bytes. */
-uint64_t nvs_ibgda_pieces(uint64_t heap_bytes);
+/* For a heap that grows to so many bytes. */
+uint32_t nvs_ibgda_log2_piece(uint64_t heap_bytes);
+/* Pieces of a heap of so many bytes; the last one may be a part. */
+uint64_t nvs_ibgda_pieces(uint64_t heap_bytes, uint32_t log2_piece);
+/* The range to register when the heap grows from `begin` to `end`: the new chunk, and the part of its first piece before it. */
+struct nvs_ibgda_range nvs_ibgda_range_of(uint64_t begin, uint64_t end, uint32_t log2_piece);
 /* lkeys: those of all pieces. rkeys: those of all PEs of the first piece, then of the second. */
 void nvs_ibgda_lkeys_fill(struct nvs_ibgda_range range, uint64_t heap_base, uint32_t key_be, struct nvs_ibgda_key *lkeys);
 void nvs_ibgda_rkeys_fill(struct nvs_ibgda_range range, uint32_t pe, uint32_t npes, uint32_t key_be, struct nvs_ibgda_key *rkeys);

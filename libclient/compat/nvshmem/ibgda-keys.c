@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys of the heap for queues of kernels. Each chunk of the heap is registered on its own, with the addresses that kernels of this PE use. The
- * tables have an entry for each piece of the whole range, so they stay where they are when the heap grows; the first entries are in the state
- * as well, which is written anew.
+ * Keys of the heap for queues of kernels. The heap is registered with the addresses that kernels of this PE use. The tables have an entry for each
+ * piece of the whole range, so they stay where they are when the heap grows; the first entries are in the state as well, which is written anew.
+ *
+ * A piece has one key, and a chunk that makes the heap larger may begin within a piece. So the registration of a chunk begins where its first piece
+ * does. The piece's former registration stays, since kernels that run may use its key.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,9 +26,11 @@ static size_t rkeys_bytes(uint64_t pieces)
 
 int nvs_ibgda_keys_make(struct nvs_ibgda *ibgda)
 {
-	uint64_t n = nvs_ibgda_pieces(nvs.facts.heap_bytes);
+	uint64_t n;
 	int r;
 
+	ibgda->log2_piece = nvs_ibgda_log2_piece(nvs.facts.heap_bytes);
+	n = nvs_ibgda_pieces(nvs.facts.heap_bytes, ibgda->log2_piece);
 	/* The state has so many of each. */
 	if (n < NVS_IBGDA_CONST_KEYS)
 		n = NVS_IBGDA_CONST_KEYS;
@@ -74,7 +78,7 @@ static int share_keys(struct nvs_ibgda *ibgda, struct nvs_ibgda_range range, int
 
 static int write_keys(const struct nvs_ibgda *ibgda, struct nvs_ibgda_range range)
 {
-	uint64_t first = nvs_ibgda_pieces(range.begin), n = nvs_ibgda_pieces(range.end) - first;
+	uint64_t first = range.begin >> range.log2_piece, n = nvs_ibgda_pieces(range.end, range.log2_piece) - first;
 	int r = device_write(nvs.device, ibgda->lkeys_at + lkeys_bytes(first), &ibgda->lkeys[first], lkeys_bytes(n));
 
 	return r ? r : device_write(nvs.device, ibgda->rkeys_at + rkeys_bytes(first), &ibgda->rkeys[first * (size_t)nvs.facts.npes], rkeys_bytes(n));
@@ -109,7 +113,7 @@ int nvs_ibgda_follow(void)
 
 	/* Chunks are the same on all PEs, so all of them take these steps together. */
 	while (!r && ibgda && ibgda->used_bytes < __atomic_load_n(&heap->used_bytes, __ATOMIC_ACQUIRE)) {
-		r = add_chunk(ibgda, (struct nvs_ibgda_range){ibgda->used_bytes, ends[ibgda->n_chunks]});
+		r = add_chunk(ibgda, nvs_ibgda_range_of(ibgda->used_bytes, ends[ibgda->n_chunks], ibgda->log2_piece));
 		ibgda->has_new_keys |= !r;
 	}
 	/* If this fails, a later call does it. */

@@ -159,6 +159,7 @@ int nvs_ibgda_show(const struct nvs_client *client)
 	const struct nvs_ibgda *ibgda = nvs.ibgda;
 	struct nvs_ibgda_facts facts = {
 		.npes = (uint32_t)nvs.facts.npes,
+		.log2_piece = ibgda->log2_piece,
 		.n_rc = ibgda->n_rc,
 		.n_created = ibgda->n_created,
 		.switches = ibgda->switches_at[nvs_ibgda_group_of(client->version)],

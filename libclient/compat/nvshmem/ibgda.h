@@ -44,6 +44,7 @@ struct nvs_ibgda {
 	struct shmd_mr *mrs[SHMD_DEV_HEAP_CHUNKS];
 	uint32_t n_chunks;
 	uint64_t used_bytes; /* end of the last of them */
+	uint32_t log2_piece;
 	bool has_new_keys; /* that device libraries may not know yet; the same on all PEs */
 	struct nvs_ibgda_key *lkeys, *rkeys;
 	uint64_t lkeys_at, rkeys_at; /* copies in GPU memory */

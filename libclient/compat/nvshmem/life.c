@@ -326,6 +326,7 @@ void nvshmemid_hostlib_finalize(void *state, void *transport)
 	if (nvs.n_refs > 0) {
 		nvs_client_remove((uint64_t)(uintptr_t)state);
 		if (!--nvs.n_refs) {
+			nvs_proxy_finish();
 			nvs_ibgda_finish();
 			stop();
 		}

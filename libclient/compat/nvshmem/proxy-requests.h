@@ -64,7 +64,7 @@ struct nvs_request {
 
 /* Whether the word at this index of an endless ring has been written. */
 bool nvs_ring_has(uint64_t index, uint64_t word);
-/* How many words a request has, by its first one; 0: there is no such request. */
+/* The number of words of a request, by its first one; 0: an unknown request. */
 uint32_t nvs_request_words(uint64_t first);
 void nvs_request_read(const uint64_t *words, struct nvs_request *ret_request);
 

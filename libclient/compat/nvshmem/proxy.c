@@ -7,7 +7,7 @@
  * all that. Former values of atomics lie in GPU memory; kernels read them behind a quiet.
  *
  * Requests go by the runtime's calls of the host, in order: behind puts a fence or an atomic waits for them, as a signal comes behind its data. A request that
- * fails ends the job, since kernels do not notice. Idle, the thread sleeps.
+ * fails ends the job, since kernels do not notice. Idle, the thread sleeps; so it does while a request lacks words. Finalize lets it carry out what is there.
  */
 #include "libclient/compat/nvshmem/proxy.h"
 
@@ -93,7 +93,7 @@ static int find_atomic(const struct nvs_request *request, struct shmd_atomic *re
 	bool is_inc = request->atomic == NVS_ATOMIC_INC || request->atomic == NVS_ATOMIC_FETCH_INC;
 
 	if (request->atomic < NVS_ATOMIC_INC || request->atomic > NVS_ATOMIC_COMPARE_SWAP || request->atomic == NVS_ATOMIC_SIGNAL_ADD + 1)
-		return shmd_error_set(-EINVAL, "a kernel asks for atomic %d, which there is not", request->atomic);
+		return shmd_error_set(-EINVAL, "a kernel asks for atomic %d, which does not exist", request->atomic);
 	*ret_atomic = (struct shmd_atomic){
 		.op = ops[request->atomic], .bytes = (uint32_t)request->bytes, .value = is_inc ? 1 : request->value, .compare = request->compare};
 	return 0;
@@ -114,28 +114,71 @@ static int atomic(struct nvs_proxy *proxy, const struct nvs_request *request, vo
 	return device_write_word(nvs.device, place, old, sizeof(old));
 }
 
+/* Where the CPU reaches an address of kernels: host memory that CUDA has allocated or registered, which a GPU may know by another address. */
+static bool find_on_host(uint64_t address, uint64_t *ret_at)
+{
+	const struct cuda_api *cuda = nvs.device->cuda;
+	cuda_result result;
+
+	*ret_at = 0;
+	if (!cuda->pointer_attribute || device_enter(nvs.device))
+		return false;
+	result = cuda->pointer_attribute(ret_at, CUDA_POINTER_HOST_ADDRESS, address);
+	return !device_leave(nvs.device, CUDA_OK, "find memory of the host") && result == CUDA_OK && *ret_at;
+}
+
+/* The runtime moves symmetric memory by CUDA or queues, and copies all other memory by the CPU, which cannot touch GPU memory. */
+static int find_local(const struct nvs_request *request, void **ret_local)
+{
+	uint64_t last = request->local + request->bytes - 1, at = request->local, last_at;
+	void *local = (void *)(uintptr_t)request->local;
+
+	if (!request->bytes || shmd_ptr(nvs.world, local, nvs.facts.mype)) {
+		*ret_local = local;
+		return 0;
+	}
+	/* bounded: a request has 48 bits for bytes; memory that wraps around is not of one piece */
+	if (!find_on_host(request->local, &at) || !find_on_host(last, &last_at) || last_at - at != request->bytes - 1)
+		return shmd_error_set(-EINVAL,
+				      "%llu bytes at %#llx on the local side are neither symmetric memory nor host memory that CUDA knows; use nvshmem_malloc() or cudaHostAlloc()",
+				      (unsigned long long)request->bytes, (unsigned long long)request->local);
+	*ret_local = (void *)(uintptr_t)at;
+	return 0;
+}
+
+static int move(const struct nvs_request *request, void *symmetric)
+{
+	void *local = NULL;
+	int r = find_local(request, &local);
+
+	if (r < 0)
+		return r;
+	if (request->op == NVS_REQUEST_PUT)
+		return shmd_put_nbi(ctx(), symmetric, local, request->bytes, request->pe);
+	return shmd_get_nbi(ctx(), local, symmetric, request->bytes, request->pe);
+}
+
 static int carry_out(struct nvs_proxy *proxy, const struct nvs_request *request)
 {
 	/* bounded: an offset has 40 bits, and the runtime refuses those outside the heap */
-	void *symmetric = (void *)(uintptr_t)(nvs.facts.heap_base + request->offset), *local = (void *)(uintptr_t)request->local;
+	void *symmetric = (void *)(uintptr_t)(nvs.facts.heap_base + request->offset);
 
 	proxy->has_puts |= request->op != NVS_REQUEST_FENCE && request->op != NVS_REQUEST_ATOMIC;
 	switch ((enum nvs_request_op)request->op) {
 	case NVS_REQUEST_PUT:
-		return shmd_put_nbi(ctx(), symmetric, local, request->bytes, request->pe);
+	case NVS_REQUEST_GET:
+	case NVS_REQUEST_G:
+		return move(request, symmetric);
 	case NVS_REQUEST_P:
 		if (request->bytes > sizeof(request->value))
 			return shmd_error_set(-EINVAL, "a kernel asks for a value of %llu bytes", (unsigned long long)request->bytes);
 		return shmd_put(ctx(), symmetric, &request->value, request->bytes, request->pe);
-	case NVS_REQUEST_GET:
-	case NVS_REQUEST_G:
-		return shmd_get_nbi(ctx(), local, symmetric, request->bytes, request->pe);
 	case NVS_REQUEST_FENCE:
 		return complete(proxy);
 	case NVS_REQUEST_ATOMIC:
 		return atomic(proxy, request, symmetric);
 	}
-	return shmd_error_set(-EINVAL, "a kernel asks for operation %d, which there is not", request->op);
+	return shmd_error_set(-EINVAL, "a kernel asks for operation %d, which does not exist", request->op);
 }
 
 /* ---- the thread */
@@ -151,13 +194,12 @@ static bool is_there(const struct nvs_proxy *proxy, uint64_t index, uint64_t *re
 	return nvs_ring_has(index, *ret_word);
 }
 
-/* The other words are on their way. False: the thread ends. */
+/* False: some are missing. They are on their way, or the kernel has ended between two words, so the thread looks again later and waits for none. */
 static bool take(const struct nvs_proxy *proxy, uint32_t n, uint64_t *words)
 {
 	for (uint32_t i = 1; i < n; i++)
-		while (!is_there(proxy, proxy->at + (uint64_t)i * NVS_RING_WORD, &words[i]))
-			if (ends(proxy))
-				return false;
+		if (!is_there(proxy, proxy->at + (uint64_t)i * NVS_RING_WORD, &words[i]))
+			return false;
 	return true;
 }
 
@@ -170,7 +212,7 @@ static void fail(void)
 	shmd_world_abort(nvs.world, 1, why);
 }
 
-/* Whether there was a request. */
+/* Whether there was a whole request. */
 static bool serve_request(struct nvs_proxy *proxy)
 {
 	uint64_t words[NVS_REQUEST_WORDS];
@@ -231,20 +273,25 @@ static void rest(struct nvs_proxy *proxy, uint64_t nsec)
 	(void)sem_clockwait(&proxy->wake, CLOCK_MONOTONIC, &at);
 }
 
+/* It ends when it is asked to and has carried out all whole requests that were there then. */
 static void *serve(void *context)
 {
 	struct nvs_proxy *proxy = context;
 	unsigned int n_idle = 0;
 
-	while (!ends(proxy)) {
-		bool is_open = __atomic_load_n(&proxy->is_open, __ATOMIC_ACQUIRE);
+	for (;;) {
+		bool is_last = ends(proxy), is_open = __atomic_load_n(&proxy->is_open, __ATOMIC_ACQUIRE);
 
 		look_for_exit(proxy);
 		if (is_open && serve_channel(proxy))
 			n_idle = 0;
+		else if (is_last)
+			break;
 		else if (!is_open || ++n_idle > N_SPINS)
 			rest(proxy, is_open ? SLEEP_NSEC : LONG_SLEEP_NSEC);
 	}
+	if (complete(proxy) < 0)
+		fail();
 	return NULL;
 }
 
@@ -323,17 +370,26 @@ int nvs_proxy_make(void)
 	return r ? r : nvs_agree(start(proxy));
 }
 
+void nvs_proxy_finish(void)
+{
+	struct nvs_proxy *proxy = nvs.proxy;
+
+	if (!proxy || !proxy->has_thread)
+		return;
+	__atomic_store_n(&proxy->ends, true, __ATOMIC_RELEASE);
+	(void)sem_post(&proxy->wake);
+	pthread_join(proxy->thread, NULL);
+	proxy->has_thread = false;
+}
+
 void nvs_proxy_drop(void)
 {
 	struct nvs_proxy *proxy = nvs.proxy;
 
-	nvs.proxy = NULL;
 	if (!proxy)
 		return;
-	__atomic_store_n(&proxy->ends, true, __ATOMIC_RELEASE);
-	(void)sem_post(&proxy->wake);
-	if (proxy->has_thread)
-		pthread_join(proxy->thread, NULL);
+	nvs_proxy_finish();
+	nvs.proxy = NULL;
 	device_free(nvs.device, proxy->counters);
 	if (proxy->results)
 		(void)shmd_free(nvs.world, proxy->results);

@@ -38,3 +38,20 @@ int coll_gpu_run(struct shmd_team *team, enum stream_kernel kernel, struct strea
 		r = stream_own_run(team->gpu_calls, gpu->kernels, kernel, &call, &failure);
 	return r ? r : judge(team, failure.status, what);
 }
+
+int coll_gpu_settle(struct shmd_team *team, int *ret_status)
+{
+	struct stream_call call = {.what = STREAM_QUIET, .pe = STREAM_NO_PE};
+	struct stream_failure failure = {0};
+	int r;
+
+	*ret_status = SHMD_DEV_OK;
+	if (!team->gpu_calls || !team->world->queues)
+		return 0;
+	r = stream_begin(team->world->ctx, NULL, &call);
+	if (!r)
+		r = stream_own_run(team->gpu_calls, team->world->gpu->kernels, STREAM_KERNEL_WORD, &call, &failure);
+	if (!r)
+		*ret_status = failure.status;
+	return r;
+}

@@ -17,6 +17,11 @@
 
 /* call: all that the kernel of a collective reads, but addresses of context, team and failure. what: for sentences. */
 int coll_gpu_run(struct shmd_team *team, enum stream_kernel kernel, struct stream_call call, const char *what);
+/*
+ * Waits until the messages of these kernels are complete: one that failed may have left some. Where the team had no such call, or the world has
+ * no queues: nothing. ret_status: of the quiet.
+ */
+int coll_gpu_settle(struct shmd_team *team, int *ret_status);
 /* -EOPNOTSUPP */
 int coll_gpu_refuse(const char *what);
 

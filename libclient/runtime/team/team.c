@@ -10,6 +10,7 @@
 
 #include <shmd/dev/pe.h>
 
+#include "libclient/runtime/coll/coll-gpu.h"
 #include "libclient/runtime/settings/log.h"
 #include "libclient/runtime/settings/nvtx.h"
 #include "libclient/runtime/stream/kernels.h"
@@ -369,21 +370,28 @@ static int release_id(struct shmd_team *team)
 	return 0;
 }
 
-/*
- * Messages of the team that are under way must not arrive in scratch that is used again. Behind queues one may be late though nothing
- * failed: a PE goes on when it has heard of the others, and a later message by another context may overtake it. A queue that failed has
- * flushed its messages.
- */
-static int complete_messages(const struct shmd_team *team)
+/* A queue that failed has flushed its messages. */
+static int judge_quiet(const struct shmd_team *team, int status)
 {
-	int status;
-
-	if (team->dev.flags & SHMD_TEAM_MAPPED)
-		return 0;
-	status = world_ctx_settle_shared(team->world);
 	if (status == SHMD_DEV_CQE_ERROR || status == SHMD_DEV_PE_GONE)
 		return 0;
 	return world_status_error(team->world, status, "completing the operations of a team", -1);
+}
+
+/*
+ * Messages of the team that are under way must not arrive in scratch that is used again. Behind queues one may be late though nothing
+ * failed: a PE goes on when it has heard of the others, and a later message by another context may overtake it. A kernel that the library ran
+ * for the team has left some if it failed; the GPU heap may go by queues where the host's is mapped.
+ */
+static int complete_messages(struct shmd_team *team)
+{
+	int r = 0, status;
+
+	if (!(team->dev.flags & SHMD_TEAM_MAPPED))
+		r = judge_quiet(team, world_ctx_settle_shared(team->world));
+	if (!r)
+		r = coll_gpu_settle(team, &status);
+	return r ? r : judge_quiet(team, status);
 }
 
 int shmd_team_destroy(struct shmd_team *team)

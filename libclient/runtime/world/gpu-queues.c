@@ -220,29 +220,51 @@ static int show_health(const struct shmd_world *world, uint64_t addr)
 	return device_write(gpu->device, gpu->dev + offsetof(struct shmd_dev_world, health_addr), &addr, sizeof(addr));
 }
 
-int world_gpu_queues_make(struct shmd_ctx *ctx, uint64_t at, struct shmd_dev_ctx *dev)
+/* Fills dev if all of it can be made. */
+static int make_on(struct shmd_ctx *ctx, uint64_t at, uint32_t rail, struct shmd_dev_ctx *dev)
 {
 	struct shmd_world *world = ctx->world;
-	uint32_t rail;
+	struct shmd_dev_ctx filled = *dev;
 	struct shmd_dev_state state;
-	int r;
+	int r = create_all(ctx, rail);
 
-	if (!world->queues)
-		return 0;
-	rail = world_queues_reach_all(world->queues, ctx->rail) ? ctx->rail : 0;
-	r = create_all(ctx, rail);
 	if (!r)
-		r = make_bounce(ctx, rail, dev);
+		r = make_bounce(ctx, rail, &filled);
 	if (!r)
-		r = write_ways(ctx, at, rail, dev);
+		r = write_ways(ctx, at, rail, &filled);
 	if (!r)
 		r = read_state(ctx, ctx->gpu_queues, &state);
 	if (!r)
 		r = show_health(world, state.health_addr);
 	if (r < 0)
 		return r;
+	*dev = filled;
 	runtime_log(RMA, DEBUG, "context %u has %u DC senders for kernels, on %s", ctx->dev.id, dev->n_qps, world->queues->rails[rail].info.name);
 	return 0;
+}
+
+/* As the host's queues do (queues.c), where the context stays. */
+static int fall_back(struct shmd_ctx *ctx, uint64_t at, uint32_t rail, struct shmd_dev_ctx *dev)
+{
+	const struct world_queues *queues = ctx->world->queues;
+
+	runtime_log(PATH, WARN, "kernels of a context go by %s, because %s does not serve them: %s", queues->rails[0].info.name,
+		    queues->rails[rail].info.name, shmd_error_text());
+	world_gpu_queues_drop(ctx);
+	return make_on(ctx, at, 0, dev);
+}
+
+int world_gpu_queues_make(struct shmd_ctx *ctx, uint64_t at, struct shmd_dev_ctx *dev)
+{
+	const struct world_queues *queues = ctx->world->queues;
+	uint32_t rail;
+	int r;
+
+	if (!queues)
+		return 0;
+	rail = world_queues_reach_all(queues, ctx->rail) ? ctx->rail : 0;
+	r = make_on(ctx, at, rail, dev);
+	return r < 0 && rail ? fall_back(ctx, at, rail, dev) : r;
 }
 
 void world_gpu_queues_drop(struct shmd_ctx *ctx)
@@ -285,17 +307,21 @@ static uint32_t first_syndrome(const struct shmd_ctx *ctx, struct shmd_queues *b
 	return syndrome;
 }
 
-uint32_t world_gpu_queues_error(const struct shmd_ctx *ctx)
+uint32_t world_gpu_queues_error(struct shmd_world *world)
 {
-	uint32_t syndrome;
+	uint32_t syndrome = 0;
 
-	if (!ctx->world->gpu)
+	if (!world->gpu)
 		return 0;
-	pthread_mutex_lock(&ctx->world->gpu_copies);
-	syndrome = first_syndrome(ctx, ctx->gpu_queues);
-	if (!syndrome)
-		syndrome = first_syndrome(ctx, ctx->gpu_amo_queues);
-	pthread_mutex_unlock(&ctx->world->gpu_copies);
+	pthread_mutex_lock(&world->gpu_copies);
+	pthread_mutex_lock(&world->tables);
+	for (const struct shmd_ctx *ctx = world->ctx; !syndrome && ctx; ctx = ctx->next) {
+		syndrome = first_syndrome(ctx, ctx->gpu_queues);
+		if (!syndrome)
+			syndrome = first_syndrome(ctx, ctx->gpu_amo_queues);
+	}
+	pthread_mutex_unlock(&world->tables);
+	pthread_mutex_unlock(&world->gpu_copies);
 	return syndrome;
 }
 

@@ -323,29 +323,30 @@ static int move(struct shmd_world *world, uint32_t heap, uint64_t from, uint64_t
 	return finish(world, world_memory_move(world, heap, to, from, bytes));
 }
 
-static int reallocate(struct shmd_world *world, void *ptr, size_t bytes, void **ret_ptr)
+static int reallocate(struct job *job, void *ptr, void **ret_ptr)
 {
-	struct job job = {.world = world, .call = {.operation = HEAP_OP_REALLOC, .size = bytes, .offset = HEAP_NONE}};
+	struct shmd_world *world = job->world;
 	uint64_t kept = 0;
 	int r = 0;
 
 	if (ptr)
-		r = world_offset(world, ptr, &job.call.heap, &job.call.offset);
+		r = world_offset(world, ptr, &job->call.heap, &job->call.offset);
 	/* The others learn that this PE cannot. */
 	if (r < 0)
-		job.call.status = r;
+		job->call.status = r;
 	else if (ptr)
-		kept = size_at(world, job.call.heap, job.call.offset);
-	r = collective(&job);
+		kept = size_at(world, job->call.heap, job->call.offset);
+	r = collective(job);
 	if (!r)
-		r = move(world, job.call.heap, job.call.offset, job.offset, kept < bytes ? kept : bytes);
+		r = move(world, job->call.heap, job->call.offset, job->offset, kept < job->call.size ? kept : job->call.size);
 	if (!r)
-		*ret_ptr = world_address(world, job.call.heap, job.offset);
+		*ret_ptr = world_address(world, job->call.heap, job->offset);
 	return r;
 }
 
 int shmd_realloc(struct shmd_world *world, void *ptr, size_t bytes, void **ret_ptr)
 {
+	struct job job = {.world = world, .call = {.operation = HEAP_OP_REALLOC, .size = bytes, .offset = HEAP_NONE}};
 	int r = ensure_started(world);
 
 	if (!r && !ret_ptr)
@@ -354,9 +355,11 @@ int shmd_realloc(struct shmd_world *world, void *ptr, size_t bytes, void **ret_p
 		return r;
 	pthread_mutex_lock(&world->lock);
 	runtime_nvtx_push("shmd_realloc");
-	r = reallocate(world, ptr, bytes, ret_ptr);
+	r = reallocate(&job, ptr, ret_ptr);
 	runtime_nvtx_pop();
 	pthread_mutex_unlock(&world->lock);
+	if (!r && job.call.heap == SHMD_DEV_HEAP_GPU)
+		world_report_news(world);
 	return r;
 }
 

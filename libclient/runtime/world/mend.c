@@ -71,8 +71,8 @@ int world_queue_error(const struct shmd_ctx *ctx, const char *what, int pe)
 
 	if (pe < 0)
 		pe = find_failed(ctx);
-	/* A kernel's queue leads to many PEs. */
-	syndrome = pe < 0 ? world_gpu_queues_error(ctx) : error_to(ctx, pe);
+	/* A kernel's queue leads to many PEs, and a stream does not say whose kernel failed. */
+	syndrome = pe < 0 ? world_gpu_queues_error(ctx->world) : error_to(ctx, pe);
 	if (pe >= 0)
 		pe_text(ctx->world->hellos, pe, text);
 	if (pe >= 0 && is_gone(ctx->world, pe))

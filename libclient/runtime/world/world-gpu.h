@@ -111,8 +111,8 @@ size_t world_gpu_queues_bytes(const struct shmd_world *world);
  */
 int world_gpu_queues_make(struct shmd_ctx *ctx, uint64_t at, struct shmd_dev_ctx *dev);
 void world_gpu_queues_drop(struct shmd_ctx *ctx);
-/* The syndrome of a queue of the context's kernels that has failed; 0: none has, or there is none. */
-uint32_t world_gpu_queues_error(const struct shmd_ctx *ctx);
+/* The syndrome of a queue of kernels that has failed, of whichever context; 0: none has, or there is none. Takes gpu_copies, then tables. */
+uint32_t world_gpu_queues_error(struct shmd_world *world);
 /* Queues that have failed begin anew. No kernel posts meanwhile. */
 int world_gpu_queues_mend(struct shmd_world *world);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Compares kernels on this library with the same kernels on NVSHMEM, and with bare ones. It starts pairs of PEs in turn through shmemctl run, collects
- * what PE 0 of each prints, and shows medians. The programs of the PEs, shmemperf-ours and shmemperf-nvshmem, lie beside it; without the second the
- * table has no such column. shmemd runs. One thread.
+ * what PE 0 of each prints, and shows medians. The programs of the PEs, shmemperf-ours, shmemperf-queues and shmemperf-nvshmem, lie beside it; without
+ * the last the table has no such column. shmemd runs, with a soft NIC. One thread.
  */
 #include <errno.h>
 #include <ftw.h>
@@ -27,7 +27,7 @@ struct options {
 
 struct perf {
 	struct options options;
-	char ours[PATH_MAX], nvshmem[PATH_MAX], scratch[PATH_MAX], id[PATH_MAX];
+	char ours[PATH_MAX], nvshmem[PATH_MAX], queues[PATH_MAX], scratch[PATH_MAX], id[PATH_MAX];
 	struct perf_table table;
 	bool has_nvshmem, has_mps;
 };
@@ -126,7 +126,7 @@ static int run_pair(struct perf *perf, const char *program, const char *what, ch
 	return perf_run(argv, perf->options.timeout_sec, NULL, ret_text);
 }
 
-static int run_nvshmem(struct perf *perf, char **ret_text)
+static int run_nvshmem(struct perf *perf, const char *program, char **ret_text)
 {
 	_cleanup_free_ char *before = getenv("LD_LIBRARY_PATH") ? strdup(getenv("LD_LIBRARY_PATH")) : NULL, *path = NULL;
 	int r;
@@ -137,7 +137,7 @@ static int run_nvshmem(struct perf *perf, char **ret_text)
 			return -ENOMEM;
 		setenv("LD_LIBRARY_PATH", path, 1);
 	}
-	r = run_pair(perf, perf->nvshmem, "rows", ret_text);
+	r = run_pair(perf, program, "rows", ret_text);
 	if (before)
 		setenv("LD_LIBRARY_PATH", before, 1);
 	else
@@ -146,15 +146,15 @@ static int run_nvshmem(struct perf *perf, char **ret_text)
 }
 
 /* Rows printed before a failure count; the other runs go on, unless a signal has come. */
-static bool run_side(struct perf *perf, enum perf_side side)
+static bool run_side(struct perf *perf, enum perf_side side, const char *program)
 {
 	_cleanup_free_ char *text = NULL;
 	int r, read;
 
 	if (side == PERF_NVSHMEM)
-		r = run_nvshmem(perf, &text);
+		r = run_nvshmem(perf, program, &text);
 	else
-		r = run_pair(perf, perf->ours, side == PERF_FLOOR ? "floor" : "rows", &text);
+		r = run_pair(perf, program, side == PERF_FLOOR ? "floor" : "rows", &text);
 	if (r == -EINTR)
 		return false;
 	if (r)
@@ -171,10 +171,12 @@ static bool run_all(struct perf *perf)
 	unsigned int i;
 
 	for (i = 0; i < perf->options.runs; i++) {
-		good &= run_side(perf, PERF_OURS);
+		good &= run_side(perf, PERF_OURS, perf->ours);
 		if (perf->has_nvshmem)
-			good &= run_side(perf, PERF_NVSHMEM);
-		good &= run_side(perf, PERF_FLOOR);
+			good &= run_side(perf, PERF_NVSHMEM, perf->nvshmem);
+		good &= run_side(perf, PERF_FLOOR, perf->ours);
+		good &= run_side(perf, PERF_OURS, perf->queues);
+		good &= run_side(perf, PERF_FLOOR, perf->queues);
 	}
 	return good;
 }
@@ -207,6 +209,7 @@ static void find_programs(struct perf *perf)
 	if (slash)
 		*slash = '\0';
 	snprintf(perf->ours, sizeof(perf->ours), "%s/shmemperf-ours", own);
+	snprintf(perf->queues, sizeof(perf->queues), "%s/shmemperf-queues", own);
 	snprintf(perf->nvshmem, sizeof(perf->nvshmem), "%s/shmemperf-nvshmem", own);
 	perf->has_nvshmem = !access(perf->nvshmem, X_OK);
 }

@@ -7,7 +7,7 @@
 
 #define N_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Goals are those for two GPUs joined by NVLink. */
+/* Goals are those for two GPUs joined by NVLink; the last five rows are those of queues.cu, by a soft NIC. */
 const struct perf_row perf_rows[] = {
 	{"p_ping_pong", "p ping-pong, half round trip", "us", false, 0.6, 1.1},
 	{"put_signal_8", "put_signal, 8 bytes, half round trip", "us", false, 1, 1.03},
@@ -33,6 +33,11 @@ const struct perf_row perf_rows[] = {
 	{"world_open", "host: open a world", "ms", false, 0.15, 0},
 	{"host_barrier", "host: barrier", "us", false, 0.2, 0},
 	{"malloc_1m", "host: malloc of 1 MiB", "us", false, 0.3, 0},
+	{"queue_issue", "queue: issue of a p, one thread", "us", false, 0, 1.15},
+	{"queue_issue_shared", "queue: issue of a p, context of the whole GPU", "us", false, 0, 2},
+	{"queue_trip", "queue: p, post to completion", "us", false, 0, 1.2},
+	{"queue_rate", "queue: p of 32 lanes, until complete", "M/s", true, 0, 0.85},
+	{"agent_put", "queue: p, against a bare agent's round trip", "us", false, 0, 1.5},
 };
 const unsigned int perf_n_rows = N_ELEMENTS(perf_rows);
 _Static_assert(N_ELEMENTS(perf_rows) <= PERF_MAX_ROWS, "a table has room for all rows");
