@@ -40,7 +40,7 @@ struct stream {
 	int is_running; /* a kernel, in the thread that launched it */
 };
 
-#define MAX_RANGES 64
+#define MAX_RANGES 256
 static struct context contexts[FAKE_CUDA_GPUS] = {{0, 0}, {1, 0}};
 static struct range ranges[MAX_RANGES];
 struct fake_cuda_counts fake_cuda_counted;
@@ -569,6 +569,17 @@ static int is_allocated(const void *at)
 		if (fake_cuda_holds(allocations[i].addr, allocations[i].bytes, at, 1))
 			return 1;
 	return fake_cuda_is_mapped(at, 1);
+}
+
+int fake_cuda_find_allocation(const void *at, uint64_t *begin, size_t *bytes)
+{
+	for (int i = 0; i < MAX_ALLOCATIONS; i++)
+		if (fake_cuda_holds(allocations[i].addr, allocations[i].bytes, at, 1)) {
+			*begin = (uintptr_t)allocations[i].addr;
+			*bytes = allocations[i].bytes;
+			return 1;
+		}
+	return 0;
 }
 
 EXPORT int cuMemcpyHtoDAsync_v2(uint64_t dst, const void *src, size_t bytes, void *stream);
