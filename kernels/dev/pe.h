@@ -250,6 +250,7 @@ SHMDI_FN int shmd_dev_unlock(struct shmd_dev_ctx *ctx, uint64_t *lock);
 
 #include <shmd/dev/impl/pe-amo.h>
 #include <shmd/dev/impl/pe-ops.h>
+#include <shmd/dev/impl/pe-signal.h>
 #include <shmd/dev/impl/pe-sync.h>
 #include <shmd/dev/impl/pe-wait.h>
 #include <shmd/dev/impl/pe-wait-many.h>

@@ -39,9 +39,7 @@
  * SHMDI_FN is inlined wherever it is called, so that constant arguments fold. SHMDI_API is a plain function: inlined as the
  * compiler sees fit, or taken from the library. SHMDI_SLOW keeps the loops behind fast paths out of line, SHMDI_APART what is
  * long and no slower than the rest. SHMDI_FAR is what a call does where the context has nothing at hand: seldom on a GPU, where its registers
- * would be those of each caller, and always in the library's own calls, as C. SHMDI_TO_FAR names one in a call: ptxas does not see which
- * function it is, so that one saves the registers that it needs. Else ptxas takes them from the caller, and a block of 1,024 threads spills on the
- * short way, too. Its price: each kernel of a unit has all such functions of the unit, and their stack. So it is for put and get alone.
+ * would be those of each caller, and always in the library's own calls, as C.
  */
 #if SHMDI_CUDA
 #define SHMDI_FN static __device__ __forceinline__
@@ -53,25 +51,12 @@
 #define SHMDI_SLOW static __device__ __noinline__ __attribute__((unused))
 #define SHMDI_APART SHMDI_SLOW
 #define SHMDI_FAR SHMDI_SLOW
-#if defined(__CUDACC_RDC__) || defined(__clang__)
-/* In relocatable code such a function has more registers than launch bounds of a kernel may leave, and ptxas refuses the kernel. */
-#define SHMDI_TO_FAR(function) function
-#else
-#define SHMDI_TO_FAR(function)                                                                                                     \
-	__extension__({                                                                                                            \
-		decltype(&function) to = function;                                                                                 \
-                                                                                                                                   \
-		asm("" : "+l"(to));                                                                                                \
-		to;                                                                                                                \
-	})
-#endif
 #else
 #define SHMDI_FN static inline __attribute__((always_inline, unused))
 #define SHMDI_API static inline __attribute__((unused))
 #define SHMDI_SLOW static __attribute__((noinline, cold, unused))
 #define SHMDI_APART static __attribute__((noinline, unused))
 #define SHMDI_FAR SHMDI_FN
-#define SHMDI_TO_FAR(function) function
 #endif
 
 /*

@@ -316,9 +316,11 @@ SHMDI_FN int shmdi_blocks(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, 
 			  int is_alltoall)
 {
 	struct shmdi_write w = shmdi_write_of(team);
+	int is_near = shmdi_write_is_near(ctx, &w, args, is_alltoall ? w.n : 1) &&
+		      shmdi_copy_is_quick(args->dest, args->source, args->n, mode.scope);
 
-	if (SHMDI_IS_FAR(!shmdi_write_is_near(ctx, &w, args, is_alltoall ? w.n : 1) ||
-			 !shmdi_copy_is_quick(args->dest, args->source, args->n, mode.scope)))
+	/* The part of the heap at hand may grow between the looks of two threads. */
+	if (SHMDI_IS_FAR(!shmdi_scope_all(mode.scope, is_near)))
 		return shmdi_blocks_far(ctx, team, *args, mode, is_alltoall);
 	return shmdi_write_all(ctx, team, &w, args, is_alltoall ? args->n : 0, mode);
 }

@@ -338,13 +338,12 @@ SHMDI_APART int shmdi_coll_meet_one(const struct shmdi_coll *c)
 	return rc ? rc : shmdi_coll_await_all(c);
 }
 
-/* Where all are near each thread of the scope has some of the members. */
-SHMDI_FN int shmdi_coll_meet_near(const struct shmdi_coll *c)
+/* Where all are near each thread of the scope has some of the members. Behind a barrier of the scope. */
+SHMDI_FN int shmdi_coll_meet_here(const struct shmdi_coll *c)
 {
 	uint32_t rank = shmdi_scope_rank(c->mode.scope), size = shmdi_scope_size(c->mode.scope), i;
 	int rc = SHMD_DEV_OK;
 
-	(void)shmdi_scope_enter(c->mode.scope);
 	SHMDI_ROLLED
 	for (i = rank; i < c->n; i += size) {
 		if (i != c->me)
@@ -356,6 +355,12 @@ SHMDI_FN int shmdi_coll_meet_near(const struct shmdi_coll *c)
 			rc = shmdi_team_await(c->ctx, c->team, shmdi_coll_near_slot(c, c->me, i), c->number, c->mode.timeout_nsec);
 	}
 	return shmdi_scope_agree(c->mode.scope, rc);
+}
+
+SHMDI_FN int shmdi_coll_meet_near(const struct shmdi_coll *c)
+{
+	(void)shmdi_scope_enter(c->mode.scope);
+	return shmdi_coll_meet_here(c);
 }
 
 /* The call is copied: a pointer to it that leaves this function would keep it in memory for all others. */

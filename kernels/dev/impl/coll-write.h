@@ -64,7 +64,7 @@ SHMDI_FN void shmdi_write_blocks(const struct shmdi_coll *c, const struct shmdi_
 	}
 }
 
-/* All threads of the scope. */
+/* All threads of the scope, behind a barrier of it. */
 SHMDI_FN int shmdi_write_all(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, const struct shmdi_write *w, const struct shmd_dev_coll *args,
 			     uint64_t stride, struct shmd_dev_mode mode)
 {
@@ -73,7 +73,7 @@ SHMDI_FN int shmdi_write_all(struct shmd_dev_ctx *ctx, struct shmd_dev_team *tea
 
 	(void)shmdi_coll_begin(&c, ctx, team, mode);
 	c.number = w->n_exchanges + 1;
-	rc = shmdi_coll_meet_near(&c);
+	rc = shmdi_coll_meet_here(&c);
 	if (SHMDI_LIKELY(!rc)) {
 		shmdi_write_blocks(&c, w, args, stride);
 		c.number++;

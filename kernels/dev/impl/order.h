@@ -225,14 +225,4 @@ SHMDI_FN uint32_t shmdi_word_load32(const uint32_t *word)
 #endif
 }
 
-/* A GPU fetches the word while the caller goes on: its next call finds it in a cache, though a wait has emptied that one. */
-SHMDI_FN void shmdi_fetch_ahead(const void *word)
-{
-#if SHMDI_CUDA
-	asm volatile("prefetch.L1 [%0];" ::"l"(word));
-#else
-	(void)word;
-#endif
-}
-
 #endif

@@ -281,8 +281,6 @@ SHMDI_FN int shmdi_sync_one(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team
 	team->n_begun = number;
 	if (SHMDI_LIKELY(!rc))
 		team->n_syncs = number;
-	shmdi_fetch_ahead(&team->n_syncs);
-	shmdi_fetch_ahead(team->near_scratch);
 	return rc;
 }
 
