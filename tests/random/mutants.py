@@ -48,12 +48,12 @@ MUTANTS = [
     ('piece-of-a-put-in-the-wrong-place', PE + 'queue.h', 'at.offset += piece;', 'at.offset += piece - 64;', 'rc'),
     ('inline-bytes-in-the-wrong-order', PE + 'queue.h', 'value |= (uint64_t)local[i] << (8 * i);', 'value |= (uint64_t)local[i] << (8 * (i ^ 1));', 'rc'),
     ('float-of-4-bytes-in-the-wrong-half', PE + 'queue.h', 'swap->shift = (uint32_t)(swap->remote.iova & 4) * 8;', 'swap->shift = 0;', 'rc'),
-    ('signal-before-its-data', PE + 'ops.h',
+    ('signal-before-its-data', PE + 'signal.h',
      '\tshmdi_copy((void *)(uintptr_t)at.addr, put.source, put.bytes, mode.scope);\n\tif (shmdi_scope_enter(mode.scope))\n'
      '\t\tshmdi_signal_store((uint64_t *)(uintptr_t)word.addr, &signal);',
      '\tif (shmdi_scope_enter(mode.scope))\n\t\tshmdi_signal_store((uint64_t *)(uintptr_t)word.addr, &signal);\n'
      '\tshmdi_copy((void *)(uintptr_t)at.addr, put.source, put.bytes, mode.scope);', 'mapped'),
-    ('signal-is-always-set', PE + 'ops.h', 'signal->op == SHMD_DEV_SIGNAL_SET ? SHMD_DEV_AMO_SWAP : SHMD_DEV_AMO_ADD', 'SHMD_DEV_AMO_SWAP', 'mapped'),
+    ('signal-is-always-set', PE + 'signal.h', 'signal->op == SHMD_DEV_SIGNAL_SET ? SHMD_DEV_AMO_SWAP : SHMD_DEV_AMO_ADD', 'SHMD_DEV_AMO_SWAP', 'mapped'),
     ('wait-some-forgets-the-last', PE + 'wait-many.h', 'for (; i < many->n; i = shmdi_many_next(many, i + 1, 1))\n\t\tret_indexes[n++] = i;',
      'for (; i < many->n; i++)\n\t\tret_indexes[n++] = i;', 'mapped'),
     ('wait-compares-without-sign', PE + 'wait.h', 'until.flip = (cmp & SHMD_DEV_CMP_SIGNED) ? 1ull << 63 : 0;', 'until.flip = 0;', 'mapped'),
