@@ -47,15 +47,6 @@ static int make(struct agent_stream *stream)
 	return stream->lacks_memops ? 0 : make_mark(stream);
 }
 
-static void make_kernel(struct agent_stream *stream)
-{
-	const struct cuda_api *cuda = stream->gpu->cuda;
-	cuda_stream own;
-
-	if (!stream->lacks_memops && make_stream(cuda, &own) == CUDA_OK)
-		agent_kernel_init(&stream->kernel, cuda, own);
-}
-
 int agent_stream_init(struct agent_stream *stream, struct shmd_gpu *gpu)
 {
 	int r = gpu_enter(gpu);
@@ -64,10 +55,7 @@ int agent_stream_init(struct agent_stream *stream, struct shmd_gpu *gpu)
 		return r;
 	stream->gpu = gpu;
 	stream->lacks_memops = !gpu->cuda->stream_batch;
-	stream->is_empty = true;
 	r = make(stream);
-	if (!r)
-		make_kernel(stream);
 	gpu_leave(gpu);
 	return r;
 }
@@ -77,7 +65,6 @@ void agent_stream_deinit(struct agent_stream *stream)
 	struct shmd_gpu *gpu = stream->gpu;
 
 	if (stream->stream && gpu_may_call_cuda(gpu->client) && !gpu_enter(gpu)) {
-		agent_kernel_deinit(&stream->kernel);
 		(void)gpu->cuda->stream_destroy(stream->stream);
 		if (stream->mark)
 			(void)gpu->cuda->host_unregister(stream->mark);
@@ -106,7 +93,6 @@ static int write_singly(struct agent_stream *stream)
 	const struct cuda_api *cuda = stream->gpu->cuda;
 	int r = 0;
 
-	stream->is_empty = false;
 	for (unsigned int i = 0; i < stream->n_writes && !r; i++) {
 		struct agent_op *op = stream->writers[i];
 		cuda_result result = CUDA_NOT_SUPPORTED;
@@ -129,29 +115,16 @@ static int send(struct agent_stream *stream, unsigned int n)
 {
 	cuda_result result = stream->gpu->cuda->stream_batch(stream->stream, n, stream->memops, 0);
 
-	stream->is_empty = false;
 	if (result == CUDA_INVALID_VALUE || result == CUDA_NOT_SUPPORTED)
 		return 1;
 	stream->n_writes = 0;
 	return result == CUDA_OK ? 0 : cuda_fail(stream->gpu->cuda, result, "carry out requests of the NIC");
 }
 
-/* The kernel waits for nothing that the stream does. 1: they still wait. */
-static int send_kernel(struct agent_stream *stream)
-{
-	int r = stream->is_empty ? agent_kernel_write(&stream->kernel, stream->memops, stream->n_writes) : 1;
-
-	if (r <= 0)
-		stream->n_writes = 0;
-	return r;
-}
-
 static int flush(struct agent_stream *stream)
 {
-	int r = stream->n_writes ? send_kernel(stream) : 0;
+	int r = stream->n_writes ? send(stream, stream->n_writes) : 0;
 
-	if (r > 0)
-		r = send(stream, stream->n_writes);
 	return r > 0 ? write_singly(stream) : r;
 }
 
@@ -179,7 +152,6 @@ int agent_stream_copy_in(struct agent_stream *stream, struct agent_op *op)
 {
 	int r = flush(stream);
 
-	stream->is_empty = false;
 	return r < 0 ? r : judge(stream, op, stream->gpu->cuda->copy_in(op->addr, op->payload, op->bytes, stream->stream));
 }
 
@@ -187,7 +159,6 @@ int agent_stream_copy_out(struct agent_stream *stream, struct agent_op *op)
 {
 	int r = flush(stream);
 
-	stream->is_empty = false;
 	return r < 0 ? r : judge(stream, op, stream->gpu->cuda->copy_out(op->payload, op->addr, op->bytes, stream->stream));
 }
 
@@ -233,22 +204,11 @@ static int put_mark(struct agent_stream *stream)
 	return r < 0 ? r : send(stream, 1);
 }
 
-/* By memory operations or copies. */
-static int finish(struct agent_stream *stream)
+int agent_stream_wait(struct agent_stream *stream)
 {
 	int r = stream->lacks_memops ? flush(stream) : put_mark(stream), r2;
 
 	stream->lacks_memops |= r > 0;
 	r2 = stream->lacks_memops || r < 0 ? wait_end(stream) : wait_mark(stream);
 	return r < 0 ? r : r2;
-}
-
-int agent_stream_wait(struct agent_stream *stream)
-{
-	int r = send_kernel(stream);
-
-	if (r > 0)
-		r = finish(stream);
-	stream->is_empty = true;
-	return r;
 }

@@ -4,8 +4,7 @@
  *
  * Writes of aligned words wait until something else follows, and go to the driver many at a time, with the mark behind them: a word
  * of host memory that the stream itself writes when everything in front of it has been done. The wait looks at this word and makes no call. A
- * driver without memory operations of streams gets copies, and is asked whether the stream has come to its end. Many writes with nothing in front of them
- * go by one kernel instead, where the GPU has room for it (agent-kernel.h).
+ * driver without memory operations of streams gets copies, and is asked whether the stream has come to its end.
  *
  * Everything takes effect in the order of the calls. What CUDA refuses is the fault of one operation, which gets a status; any other failure is
  * the end of the context, and is returned. The agent's thread, but making and freeing.
@@ -13,20 +12,15 @@
 #ifndef SHMD_AGENT_STREAM_H
 #define SHMD_AGENT_STREAM_H
 
-#include "libclient/agent-kernel.h"
 #include "libclient/agent-ring.h"
 #include "libclient/gpu-private.h"
 
 #define AGENT_STREAM_WRITES (CUDA_MAX_MEMOPS - 1) /* that wait; the mark comes behind them */
 
-_Static_assert(AGENT_STREAM_WRITES <= AGENT_KERNEL_WRITES, "a kernel takes all that wait");
-
 struct agent_stream {
 	struct shmd_gpu *gpu;
 	cuda_stream stream;
-	struct agent_kernel kernel; /* with a stream of its own */
 	bool lacks_memops;
-	bool is_empty; /* nothing was issued since the last wait */
 	uint64_t *mark; /* a page of its own; NULL: lacks_memops */
 	cuda_address mark_on_gpu;
 	uint64_t n_marks; /* what it has when all is done */

@@ -366,10 +366,9 @@ static int get_gpu(struct agent *agent, struct shmd_gpu *gpu, struct agent_gpu *
 	return r;
 }
 
-/* One whose kernel is late stays for later regions, or until the client closes. */
 static void put_gpu(struct agent_gpu *agent_gpu)
 {
-	if (!--agent_gpu->n_regions && !agent_kernel_is_late(&agent_gpu->stream.kernel))
+	if (!--agent_gpu->n_regions)
 		agent_gpu_free(agent_gpu);
 }
 

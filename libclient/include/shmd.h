@@ -259,13 +259,14 @@ SHMD_EXPORT int shmd_buffer_unregister(struct shmd_world *world, void *addr);
  * of a chunk of the heap, of which there are SHMD_DEV_HEAP_CHUNKS; a place serves again for a buffer of that size or less.
  *
  * In a world with a GPU heap it may be memory of the GPUs instead, on all PEs, and *ret_ptr lies in the GPU heap: memory that cuMemCreate() has made,
- * with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, from its begin on, in multiples of 2 MiB. The program's own mapping of it stays.
+ * with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, from its begin on, in multiples of 2 MiB, and not memory that CUDA has allocated otherwise or
+ * registered. The program's own mapping of it stays. Worlds with queues have not been tried with it.
  *
  * addr, bytes	in: pages of private anonymous memory, as shmd_buffer_register() wants it, or memory of a GPU; stays the caller's, and there
  *		until shmd_buffer_unregister_symmetric() or shmd_world_close()
  * ret_ptr	out: valid until then; not for shmd_free()
  * Errors	-EINVAL not whole pages or not such memory on one PE, or the sizes differ; -EOPNOTSUPP memory of a GPU that CUDA passes to no other
- *		process; -ENOMEM no place in the heap's range (SHMD_HEAP_RESERVE, SHMD_GPU_HEAP_RESERVE); those of shmd_mr_reg(),
+ *		process; -EXDEV a peer's GPU has no way to it; -ENOMEM no place in the heap's range (SHMD_HEAP_RESERVE, SHMD_GPU_HEAP_RESERVE); those of shmd_mr_reg(),
  *		shmd_publish(). If one PE fails all do. After -ETIMEDOUT or -EHOSTDOWN as shmd_malloc()
  */
 SHMD_EXPORT int shmd_buffer_register_symmetric(struct shmd_world *world, void *addr, size_t bytes, void **ret_ptr);
@@ -273,7 +274,7 @@ SHMD_EXPORT int shmd_buffer_register_symmetric(struct shmd_world *world, void *a
  * shmd_buffer_unregister_symmetric - end that
  *
  * Collective on the world: completes the operations of all contexts, and waits for all PEs. Contexts and memory as shmd_buffer_unregister()
- * says.
+ * says. Kernels, and calls on streams, that use memory of a GPU have ended before, on all PEs.
  *
  * ptr		in: as shmd_buffer_register_symmetric() returned it
  * Errors	-EINVAL no such buffer on one PE, or the PEs pass different ones; -ENOMEM it is unregistered, but stays in its memfd on
@@ -386,7 +387,7 @@ SHMD_EXPORT int shmd_team_from_members(struct shmd_world *world, const struct sh
 /*
  * Collective on the team, whose contexts have been destroyed. Teams that every world has are left alone. NULL is allowed. Unless all
  * members map each other it completes the operations of all contexts first; where the team was used by private ones, the program has done so.
- * The program has completed those of its own kernels.
+ * The program has completed those of its own kernels and of its calls on streams.
  */
 SHMD_EXPORT int shmd_team_destroy(struct shmd_team *team);
 /* A program's plans with a team. Each PE keeps its own; a new team has zeros. */

@@ -139,6 +139,8 @@ class Runner:
         environment = self.environment
         if is_ours and is_example and 'mpi' not in name and 'uid' not in name:
             command, environment = [self.shmemctl, 'run', '--nvshmem', '-n', '2', '--'], environment | {'LD_LIBRARY_PATH': self.ours}
+            # The launcher's own.
+            environment = {name: value for name, value in environment.items() if name != 'NVSHMEM_BOOTSTRAP'}
         elif is_ours:
             command.append(f'LD_PRELOAD={self.library}')
         try:

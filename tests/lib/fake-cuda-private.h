@@ -4,6 +4,7 @@
 #define SHMEMD_TESTS_FAKE_CUDA_PRIVATE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "tests/lib/fake-cuda.h"
 
@@ -54,6 +55,9 @@ int fake_cuda_stream_begin(void *stream);
 void fake_cuda_stream_end(void *stream);
 /* Whether a thread captures, and this one must neither allocate nor wait. */
 int fake_cuda_forbids(void);
+
+/* The allocation that has the byte; 0: none has. */
+int fake_cuda_find_allocation(const void *at, uint64_t *begin, size_t *bytes);
 
 /* To and from GPU memory. */
 void fake_cuda_copy_in(char *to, const char *from, size_t bytes);

@@ -40,7 +40,7 @@ struct stream {
 	int is_running; /* a kernel, in the thread that launched it */
 };
 
-#define MAX_RANGES 64
+#define MAX_RANGES 256
 static struct context contexts[FAKE_CUDA_GPUS] = {{0, 0}, {1, 0}};
 static struct range ranges[MAX_RANGES];
 struct fake_cuda_counts fake_cuda_counted;
@@ -571,6 +571,17 @@ static int is_allocated(const void *at)
 	return fake_cuda_is_mapped(at, 1);
 }
 
+int fake_cuda_find_allocation(const void *at, uint64_t *begin, size_t *bytes)
+{
+	for (int i = 0; i < MAX_ALLOCATIONS; i++)
+		if (fake_cuda_holds(allocations[i].addr, allocations[i].bytes, at, 1)) {
+			*begin = (uintptr_t)allocations[i].addr;
+			*bytes = allocations[i].bytes;
+			return 1;
+		}
+	return 0;
+}
+
 EXPORT int cuMemcpyHtoDAsync_v2(uint64_t dst, const void *src, size_t bytes, void *stream);
 int cuMemcpyHtoDAsync_v2(uint64_t dst, const void *src, size_t bytes, void *stream)
 {
@@ -725,8 +736,11 @@ int cuMemcpyAsync(uint64_t dst, uint64_t src, size_t bytes, void *stream)
 	return OK;
 }
 
-/* Host memory that is registered, by its own address or by that of a GPU's alias. */
-static int find_registered(const char *at, uint64_t *ret_addr)
+/*
+ * Host memory that is registered, by its own address or by that of a GPU's alias. Attribute 4 is its own address; 11 and 12 are where the range begins
+ * that the address names, and its bytes.
+ */
+static int find_registered(int attribute, const char *at, uint64_t *ret)
 {
 	for (int i = 0; i < MAX_RANGES; i++)
 		for (int gpu = -1; gpu < FAKE_CUDA_GPUS; gpu++) {
@@ -734,10 +748,10 @@ static int find_registered(const char *at, uint64_t *ret_addr)
 
 			if (!ranges[i].addr || !fake_cuda_holds(start, ranges[i].bytes, at, 1))
 				continue;
-			*ret_addr = (uintptr_t)(ranges[i].addr + (at - start));
+			*ret = attribute == 4 ? (uintptr_t)(ranges[i].addr + (at - start)) : attribute == 11 ? (uintptr_t)start : ranges[i].bytes;
 			return OK;
 		}
-	*ret_addr = 0;
+	*ret = 0;
 	return INVALID_VALUE;
 }
 
@@ -746,8 +760,8 @@ EXPORT int cuPointerGetAttribute(void *ret, int attribute, uint64_t addr);
 int cuPointerGetAttribute(void *ret, int attribute, uint64_t addr)
 {
 	ENTER(1);
-	if (attribute == 4)
-		return find_registered((const char *)(uintptr_t)addr, ret);
+	if (attribute == 4 || attribute == 11 || attribute == 12)
+		return find_registered(attribute, (const char *)(uintptr_t)addr, ret);
 	if ((attribute != 3 && attribute != 9) || !(fake_cuda_is_mapped((const void *)(uintptr_t)addr, 1) || is_allocated((const void *)(uintptr_t)addr)))
 		return INVALID_VALUE;
 	/* 9: the GPU; that of the context, since memory here has none of its own. */

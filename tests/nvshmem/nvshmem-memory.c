@@ -18,6 +18,8 @@ extern int cuMemAddressFree(uint64_t addr, size_t bytes);
 extern int cuMemMap(uint64_t addr, size_t bytes, size_t offset, unsigned long long memory, unsigned long long flags);
 extern int cuMemSetAccess(uint64_t addr, size_t bytes, const void *access, size_t n);
 extern int cuMemUnmap(uint64_t addr, size_t bytes);
+extern int cuMemAlloc_v2(uint64_t *addr, size_t bytes);
+extern int cuMemFree_v2(uint64_t addr);
 
 static int me, n, right, left;
 
@@ -138,6 +140,7 @@ static void registers_memory(void)
 static void refuses_memory(void)
 {
 	char *own, *heap, page[64];
+	uint64_t allocated;
 	bool is_last;
 
 	begin();
@@ -151,6 +154,7 @@ static void refuses_memory(void)
 	CHECK(!host.nvshmemx_buffer_register_symmetric(own, is_last ? 100 : STEP, 0));
 	CHECK(!host.nvshmemx_buffer_register_symmetric(own, 4 * STEP, 0));
 	CHECK(!host.nvshmemx_buffer_register_symmetric(is_last ? heap : own, STEP, 0));
+	CHECK(!cuMemAlloc_v2(&allocated, STEP) && !host.nvshmemx_buffer_register_symmetric((void *)(uintptr_t)allocated, STEP, 0) && !cuMemFree_v2(allocated));
 	if (is_last)
 		fake_cuda_fail("cuMemExportToShareableHandle", 1);
 	CHECK(!host.nvshmemx_buffer_register_symmetric(own, STEP, 0));
@@ -161,6 +165,13 @@ static void refuses_memory(void)
 	heap = host.nvshmemx_buffer_register_symmetric(own, STEP, 0);
 	CHECK(heap);
 	is_used(own, heap, 3);
+	/* A copy of one PE is not complete, so it stays registered on all. */
+	host.nvshmem_int_put_nbi((int *)(void *)heap + 16, (int *)(void *)heap, 4, right);
+	if (is_last)
+		fake_cuda_fail("cuStreamSynchronize", 1);
+	CHECK(host.nvshmemx_buffer_unregister_symmetric(heap, STEP) != 0);
+	is_used(own, heap, 4);
+	CHECK(host.nvshmemx_buffer_unregister_symmetric(heap, STEP) == 0);
 	device_library_finalize();
 	drop_memory(own, 2 * STEP);
 }
@@ -216,6 +227,7 @@ static void creates_queues(void)
 	CHECK(host.nvshmemx_qp_create(2, &second) == 0 && second[0] == ((int)n_rc + 3) * n && second[1] == second[0] + n);
 	CHECK(host.nvshmemx_qp_create(60, &none) == 2 && !none);
 	CHECK(host.nvshmemx_qp_create(0, &none) == 1 && !none);
+	CHECK(host.nvshmemx_qp_create(2, NULL) == 1);
 	for (int i = 0; i < 2; i++)
 		uses_handle(words, second[i], 1000 * (uint64_t)i);
 	uses_handle(words, first[1], 7);
@@ -223,9 +235,14 @@ static void creates_queues(void)
 	free(first);
 	free(second);
 	device_library_finalize();
-	/* Another job begins without them. */
+	/* Another job begins without them. It may call 32 times. */
 	begin();
 	CHECK(device_queues_read().ibgda.num_rc_per_pe == n_rc);
+	for (int i = 0; i < 32; i++) {
+		CHECK(host.nvshmemx_qp_create(1, &first) == 0);
+		free(first);
+	}
+	CHECK(host.nvshmemx_qp_create(1, &none) == 2 && !none);
 	device_library_finalize();
 }
 

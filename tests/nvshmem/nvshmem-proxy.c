@@ -341,7 +341,8 @@ static void ask_local(void *symmetric)
 {
 	uint64_t address = 0;
 
-	CHECK(!cuMemAlloc_v2(&address, 4096));
+	/* Buffers are those of queues. */
+	CHECK(!cuMemAlloc_v2(&address, 4096) && host.nvshmemx_buffer_register(at(address), 4096) == 0);
 	move(GET, symmetric, at(address), 8, right);
 }
 
@@ -450,6 +451,7 @@ static void finish(void)
 		for (uint64_t i = 0; i < N_GETS; i++)
 			move(GET, value, at(on_gpu + i * 8), 8, right);
 		ask_in_part((uint64_t[]){first_word(value, PUT), 0, 0, 0}, 4, 3);
+		move(GET, value, all, 8, right);
 	}
 	device_library_finalize();
 	for (uint64_t i = 0; i < N_GETS; i++)

@@ -31,9 +31,9 @@ def main():
             expect(start(n_pes, 8, way), f'{n_pes} PEs')
     elif way == 'unlike':
         expect(start(2, 4, way), way, words=['is no memory of a GPU', 'made begins at', 'are no multiple of 2 MiB', 'the buffer has 1024 pages on PE 1, and 512 on PE 0',
-                                             'CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR', 'no symmetric buffer is registered there'])
+                                             'is in the GPU heap', 'CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR', 'no symmetric buffer is registered there'])
     elif way == 'log':
-        for setting, said in (({}, ('WARN 1', 'INFO 4')), ({'NVSHMEM_DEBUG': 'WARN'}, ('WARN 0', 'WARN 1', 'INFO 4')), ({'SHMD_LOG': 'info,heap=warn'}, ('WARN 0', 'INFO 0', 'WARN 1', 'INFO 4', 'INFO 8'))):
+        for setting, said in (({}, ('WARN 1', 'INFO 4')), ({'NVSHMEM_DEBUG': 'WARN'}, ('WARN 0', 'WARN 1', 'INFO 4')), ({'SHMD_DEBUG': '1'}, ('WARN 0', 'INFO 0', 'WARN 1', 'INFO 4', 'INFO 8')), ({'SHMD_LOG': 'info,heap=warn'}, ('WARN 0', 'INFO 0', 'WARN 1', 'INFO 4', 'INFO 8'))):
             done = start(1, 4, way, **setting)
             expect(done, f'{setting}', words=[f'shmemd: NVSHMEM program: PE 0: main.c:7: {text}' for text in said])
             if done.stderr.count('NVSHMEM program') != len(said):

@@ -240,6 +240,9 @@ static int lacks_a_queue(const struct world_lab *lab, int pe, void *arg)
 	world_lab_must(shmd_ctx_create(shmd_team_world(world), NULL, &own), "context");
 	world_lab_must(shmd_sync_all(world), "sync");
 	if (pe == 0) {
+		/* The queues of the host are on the second one. */
+		ways = (const void *)(uintptr_t)shmd_ctx_dev(own)->ways_addr;
+		ASSERT_EQ(ways[1].rail, 1);
 		ctx = gpu_lab_ctx(own);
 		ways = (const void *)(uintptr_t)ctx->ways_addr;
 		ASSERT_EQ(ways[1].rail, 0);

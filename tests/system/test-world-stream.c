@@ -533,11 +533,13 @@ static int breaks_a_queue(const struct world_lab *lab, int pe, void *arg)
 	(void)arg;
 	scene_open(&s, lab, pe, QUEUES);
 	world_lab_must(shmd_ctx_create(s.team, NULL, &ctx), "a context");
+	/* One of the host has failed before. */
+	gpu_lab_break_queue(shmd_ctx_dev(shmd_world_ctx(s.world)), (uint32_t)!pe);
 	gpu_lab_break_queue(gpu_lab_ctx(ctx), (uint32_t)!pe);
 	ASSERT_OK(shmd_signal_on_stream(ctx, s.words, 1, SHMD_SIGNAL_SET, !pe, s.stream));
 	pass(s.stream);
 	ASSERT_ERR(shmd_stream_status(s.world), EIO);
-	ASSERT(strstr(shmd_error_text(), "signal on a stream"));
+	ASSERT(strstr(shmd_error_text(), "signal on a stream, the world: "));
 	ASSERT(strstr(shmd_error_text(), shmd_syndrome_text(SHMD_SYNDROME_REMOTE_ACCESS_ERR)));
 	world_lab_must(shmd_world_forgive(s.world), "forgive");
 	ASSERT_OK(shmd_signal_on_stream(ctx, s.words, 1, SHMD_SIGNAL_SET, !pe, s.stream));

@@ -51,10 +51,15 @@ int nvs_ibgda_create(uint32_t n, int32_t *ret_handles)
 	return nvs_agree(nvs_clients_show_queues());
 }
 
-static int create(int n, int32_t *handles)
+/* handles: NULL: there is no memory for them. */
+static int create(int n, bool has_place, int32_t *handles)
 {
-	int r = handles ? 0 : shmd_error_set(n > 0 ? -ENOMEM : -EINVAL, "no room for handles of %d queues", n);
+	int r = 0;
 
+	if (n <= 0 || !has_place)
+		r = shmd_error_set(-EINVAL, has_place ? "%d is no number of queues" : "there is no place for the handles of %d queues", n);
+	else if (!handles)
+		r = shmd_error_set(-ENOMEM, "no memory for handles of %d queues", n);
 	r = nvs_agree(r);
 	if (!r && nvs.ibgda)
 		return nvs_ibgda_create((uint32_t)n, handles);
@@ -67,12 +72,12 @@ static int create(int n, int32_t *handles)
 NVS_API int nvshmemx_qp_create(int n, int32_t **ret_handles);
 int nvshmemx_qp_create(int n, int32_t **ret_handles)
 {
-	_cleanup_free_ int32_t *handles = n > 0 && ret_handles ? calloc((size_t)n, sizeof(*handles)) : NULL;
+	_cleanup_free_ int32_t *handles = n > 0 ? calloc((size_t)n, sizeof(*handles)) : NULL;
 	int r = nvs_ready();
 
 	if (!r) {
 		pthread_mutex_lock(&nvs.lock);
-		r = create(n, handles);
+		r = create(n, ret_handles != NULL, handles);
 		pthread_mutex_unlock(&nvs.lock);
 	}
 	if (!r)

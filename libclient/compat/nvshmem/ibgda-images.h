@@ -8,8 +8,8 @@
  * Where a QP stands in its array differs by version if there are several to a PE, and a QP is counted in at one place alone, so versions of
  * different order have QPs of their own.
  *
- * Keys are found by pieces of the heap. DeepEP has code of its own for queues, which takes local keys from those in the state alone and looks at no
- * number. So pieces are so large that the state has the local keys of all of them.
+ * Keys are found by pieces of the heap. DeepEP has code of its own for queues, which takes local keys from those in the state alone and does not
+ * check the number of the piece. So pieces are so large that the state has the local keys of all of them.
  */
 #ifndef SHMD_NVSHMEM_IBGDA_IMAGES_H
 #define SHMD_NVSHMEM_IBGDA_IMAGES_H

@@ -58,17 +58,16 @@ static int register_range(struct nvs_ibgda *ibgda, struct nvs_ibgda_range range)
 	return shmd_gpu_mr_reg(ibgda->gpu, ibgda->nic, &attr, &ibgda->mrs[ibgda->n_chunks]);
 }
 
-/* Collective. */
-static int share_keys(struct nvs_ibgda *ibgda, struct nvs_ibgda_range range, int error)
+/* Collective, once all PEs have registered the range. */
+static int share_keys(struct nvs_ibgda *ibgda, struct nvs_ibgda_range range)
 {
 	const struct shmd_mr *mr = ibgda->mrs[ibgda->n_chunks];
 	uint64_t *own = nvs_agreement_places(), *all = own + NVS_PLACE_BYTES / 8;
 	uint32_t npes = (uint32_t)nvs.facts.npes;
 	int r;
 
-	own[0] = error < 0 ? 0 : shmd_mr_rkey_be(mr);
+	own[0] = shmd_mr_rkey_be(mr);
 	r = shmd_fcollect(shmd_team_world(nvs.world), all, own, NVS_PLACE_BYTES);
-	r = error < 0 ? error : r;
 	for (uint32_t pe = 0; !r && pe < npes; pe++)
 		nvs_ibgda_rkeys_fill(range, pe, npes, (uint32_t)all[pe * NVS_PLACE_BYTES / 8], ibgda->rkeys);
 	if (!r)
@@ -84,24 +83,38 @@ static int write_keys(const struct nvs_ibgda *ibgda, struct nvs_ibgda_range rang
 	return r ? r : device_write(nvs.device, ibgda->rkeys_at + rkeys_bytes(first), &ibgda->rkeys[first * (size_t)nvs.facts.npes], rkeys_bytes(n));
 }
 
-/* A chunk that one PE cannot register has no keys on any; a later call tries again. */
-static int add_chunk(struct nvs_ibgda *ibgda, struct nvs_ibgda_range range)
+/* If one PE cannot register the range, no PE does. A registration of an earlier call that failed behind this is still there. */
+static int register_on_all(struct nvs_ibgda *ibgda, struct nvs_ibgda_range range)
 {
 	struct shmd_mr **mr = &ibgda->mrs[ibgda->n_chunks];
-	int r = share_keys(ibgda, range, register_range(ibgda, range));
+	int r = nvs_agree(*mr ? 0 : register_range(ibgda, range));
 
+	if (r < 0 && *mr) {
+		(void)shmd_mr_dereg(*mr);
+		*mr = NULL;
+	}
+	return r;
+}
+
+/*
+ * Until all PEs have registered the range, the keys of its first piece stay as they are, since the piece may have memory in use. From then on kernels may
+ * find the new keys, so the registration stays, whatever fails; a later call tries again.
+ */
+static int add_chunk(struct nvs_ibgda *ibgda, struct nvs_ibgda_range range)
+{
+	int r = register_on_all(ibgda, range);
+
+	if (r < 0)
+		return r;
+	r = share_keys(ibgda, range);
 	if (!r)
 		r = write_keys(ibgda, range);
 	r = nvs_agree(r);
-	if (!r) {
-		ibgda->n_chunks++;
-		ibgda->used_bytes = range.end;
-		return 0;
-	}
-	if (*mr)
-		(void)shmd_mr_dereg(*mr);
-	*mr = NULL;
-	return r;
+	if (r < 0)
+		return r;
+	ibgda->n_chunks++;
+	ibgda->used_bytes = range.end;
+	return 0;
 }
 
 int nvs_ibgda_follow(void)

@@ -161,6 +161,9 @@ int nvshmemx_buffer_unregister_symmetric(void *symmetric, size_t bytes)
 
 	(void)bytes;
 	pthread_mutex_lock(&nvs.lock);
+	/* The runtime does not know the copies of the host here. */
+	if (!r)
+		r = nvs_agree(nvs_quiet());
 	if (!r)
 		r = shmd_buffer_unregister_symmetric(nvs.world, symmetric);
 	pthread_mutex_unlock(&nvs.lock);

@@ -54,5 +54,5 @@ void nvshmem_debug_log(int level, unsigned long parts, const char *where, int li
 	for (char *at = text; *at; at++)
 		if (iscntrl((unsigned char)*at))
 			*at = ' ';
-	fprintf(stderr, "shmemd: NVSHMEM program: PE %d: %s:%d: %s\n", nvs.world ? shmd_my_pe(nvs.world) : -1, where ? where : "", line, text);
+	fprintf(stderr, "shmemd: NVSHMEM program: PE %d: %s:%d: %s\n", nvs_is_running() ? nvs.facts.mype : -1, where ? where : "", line, text);
 }

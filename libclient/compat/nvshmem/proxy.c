@@ -2,12 +2,13 @@
 /*
  * See proxy.h.
  *
- * Kernels and the thread share words of host memory, and a ring in it. A kernel counts the bytes that it takes of the ring, and writes a request there; the
- * thread reads requests in their order and counts those that it has read. A kernel that makes a quiet says how far it has come, and waits until the thread has completed
- * all that. Former values of atomics lie in GPU memory; kernels read them behind a quiet.
+ * Kernels and the thread share words of host memory, and a ring in it. A kernel counts the bytes that it takes of the ring, and writes a request
+ * there; the thread reads requests in their order and counts those that it has read. A kernel that makes a quiet says how far it has come, and
+ * waits until the thread has completed all that. Former values of atomics lie in GPU memory; kernels read them behind a quiet.
  *
- * Requests go by the runtime's calls of the host, in order: behind puts a fence or an atomic waits for them, as a signal comes behind its data. A request that
- * fails ends the job, since kernels do not notice. Idle, the thread sleeps; so it does while a request lacks words. Finalize lets it carry out what is there.
+ * Requests go by the runtime's calls of the host, in order: behind puts a fence or an atomic waits for them, as a signal comes behind its data. A
+ * request that fails ends the job, since kernels do not notice. The thread sleeps when there is no request, or when the next one lacks words.
+ * Finalize waits until the thread has carried out what is there, up to the first request that lacks words.
  */
 #include "libclient/compat/nvshmem/proxy.h"
 
@@ -114,42 +115,10 @@ static int atomic(struct nvs_proxy *proxy, const struct nvs_request *request, vo
 	return device_write_word(nvs.device, place, old, sizeof(old));
 }
 
-/* Where the CPU reaches an address of kernels: host memory that CUDA has allocated or registered, which a GPU may know by another address. */
-static bool find_on_host(uint64_t address, uint64_t *ret_at)
-{
-	const struct cuda_api *cuda = nvs.device->cuda;
-	cuda_result result;
-
-	*ret_at = 0;
-	if (!cuda->pointer_attribute || device_enter(nvs.device))
-		return false;
-	result = cuda->pointer_attribute(ret_at, CUDA_POINTER_HOST_ADDRESS, address);
-	return !device_leave(nvs.device, CUDA_OK, "find memory of the host") && result == CUDA_OK && *ret_at;
-}
-
-/* The runtime moves symmetric memory by CUDA or queues, and copies all other memory by the CPU, which cannot touch GPU memory. */
-static int find_local(const struct nvs_request *request, void **ret_local)
-{
-	uint64_t last = request->local + request->bytes - 1, at = request->local, last_at;
-	void *local = (void *)(uintptr_t)request->local;
-
-	if (!request->bytes || shmd_ptr(nvs.world, local, nvs.facts.mype)) {
-		*ret_local = local;
-		return 0;
-	}
-	/* bounded: a request has 48 bits for bytes; memory that wraps around is not of one piece */
-	if (!find_on_host(request->local, &at) || !find_on_host(last, &last_at) || last_at - at != request->bytes - 1)
-		return shmd_error_set(-EINVAL,
-				      "%llu bytes at %#llx on the local side are neither symmetric memory nor host memory that CUDA knows; use nvshmem_malloc() or cudaHostAlloc()",
-				      (unsigned long long)request->bytes, (unsigned long long)request->local);
-	*ret_local = (void *)(uintptr_t)at;
-	return 0;
-}
-
 static int move(const struct nvs_request *request, void *symmetric)
 {
 	void *local = NULL;
-	int r = find_local(request, &local);
+	int r = nvs_proxy_local(request, &local);
 
 	if (r < 0)
 		return r;
@@ -273,15 +242,25 @@ static void rest(struct nvs_proxy *proxy, uint64_t nsec)
 	(void)sem_clockwait(&proxy->wake, CLOCK_MONOTONIC, &at);
 }
 
-/* It ends when it is asked to and has carried out all whole requests that were there then. */
+/* Behind the request to end it carries out no more than one ring holds, so kernels that go on without end do not keep it. */
+static bool has_done_all(const struct nvs_proxy *proxy, uint64_t *end)
+{
+	if (!*end)
+		*end = proxy->at + NVS_RING_BYTES;
+	return proxy->at >= *end;
+}
+
 static void *serve(void *context)
 {
 	struct nvs_proxy *proxy = context;
 	unsigned int n_idle = 0;
+	uint64_t end = 0;
 
 	for (;;) {
 		bool is_last = ends(proxy), is_open = __atomic_load_n(&proxy->is_open, __ATOMIC_ACQUIRE);
 
+		if (is_last && has_done_all(proxy, &end))
+			break;
 		look_for_exit(proxy);
 		if (is_open && serve_channel(proxy))
 			n_idle = 0;
@@ -370,6 +349,17 @@ int nvs_proxy_make(void)
 	return r ? r : nvs_agree(start(proxy));
 }
 
+/* The thread has ended. */
+static void tell_what_is_left(const struct nvs_proxy *proxy)
+{
+	uint64_t issue = 0;
+
+	if (!proxy->counters || device_read(nvs.device, &issue, proxy->counters + offsetof(struct counters, issue), sizeof(issue)) < 0 || issue <= proxy->at)
+		return;
+	fprintf(stderr, "shmemd: nvshmem_finalize: PE %d: a request of a kernel lacks words, since the kernel has not written all of it; "
+			"%llu bytes of requests from it on are not carried out\n", nvs.facts.mype, (unsigned long long)(issue - proxy->at));
+}
+
 void nvs_proxy_finish(void)
 {
 	struct nvs_proxy *proxy = nvs.proxy;
@@ -380,6 +370,7 @@ void nvs_proxy_finish(void)
 	(void)sem_post(&proxy->wake);
 	pthread_join(proxy->thread, NULL);
 	proxy->has_thread = false;
+	tell_what_is_left(proxy);
 }
 
 void nvs_proxy_drop(void)

@@ -8,13 +8,20 @@
 
 #include "libclient/compat/nvshmem/nvs.h"
 
+struct nvs_request;
+
 /* Collective, once it is known whether there are queues; before sets. The facts have where kernels ask for the end then. */
 int nvs_proxy_make(void);
-/* While all PEs are there: completes all requests that kernels have wholly written, and ends the thread. Kernels write no more. */
+/* While all PEs are there: completes requests in their order, up to the first that lacks words, and ends the thread. Kernels write no more. */
 void nvs_proxy_finish(void);
 /* Before the world is closed; finishes first. Both do nothing if there is no proxy. */
 void nvs_proxy_drop(void);
 /* Kernels of this PE may ask from now on, with this channel in their state. */
 void nvs_proxy_open_channel(struct nvs_facts *facts);
+
+/* ---- between its files */
+
+/* Where the runtime reads or writes the local side. -EINVAL: it cannot. */
+int nvs_proxy_local(const struct nvs_request *request, void **ret_local);
 
 #endif

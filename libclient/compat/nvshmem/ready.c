@@ -102,5 +102,5 @@ int nvs_need_kernels(void)
 {
 	if (nvs.has_kernels)
 		return 0;
-	return shmd_error_set(-EOPNOTSUPP, "this call is a kernel, which not all PEs could load (a library that was built without nvcc has none), or the job has queues");
+	return shmd_error_set(-EOPNOTSUPP, "this call is a kernel, which not all PEs could load (a library that was built without nvcc has none)");
 }

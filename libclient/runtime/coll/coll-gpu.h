@@ -19,7 +19,7 @@
 int coll_gpu_run(struct shmd_team *team, enum stream_kernel kernel, struct stream_call call, const char *what);
 /*
  * Waits until the messages of these kernels are complete: one that failed may have left some. Where the team had no such call, or the world has
- * no queues: nothing. ret_status: of the quiet.
+ * no queues: nothing. ret_status: how the quiet ended.
  */
 int coll_gpu_settle(struct shmd_team *team, int *ret_status);
 /* -EOPNOTSUPP */

@@ -197,12 +197,13 @@ static cuda_result map(struct gpu_ranges *ranges, const struct piece *piece, cud
 }
 
 /* Takes the handle. */
-static cuda_result map_and_export(struct gpu_ranges *ranges, const struct piece *piece, cuda_memory memory, int *ret_fd)
+static cuda_result map_and_export(struct gpu_ranges *ranges, const struct piece *piece, cuda_memory memory, int *ret_fd, bool *ret_is_exported)
 {
 	const struct cuda_api *cuda = ranges->device->cuda;
 	_cleanup_close_ int fd = -1;
 	cuda_result result = cuda->memory_export(&fd, memory, CUDA_HANDLE_FD, 0);
 
+	*ret_is_exported = result == CUDA_OK;
 	if (result == CUDA_OK)
 		result = map(ranges, piece, memory);
 	if (result == CUDA_OK)
@@ -216,9 +217,10 @@ static cuda_result make(struct gpu_ranges *ranges, const struct piece *piece, in
 {
 	struct cuda_memory_attr attr = memory_attr(ranges);
 	cuda_memory memory;
+	bool is_exported;
 	cuda_result result = ranges->device->cuda->memory_new(&memory, piece->bytes, &attr, 0);
 
-	return result == CUDA_OK ? map_and_export(ranges, piece, memory, ret_fd) : result;
+	return result == CUDA_OK ? map_and_export(ranges, piece, memory, ret_fd, &is_exported) : result;
 }
 
 /* CUDA maps memory from its first byte on, so that is where the program's has to begin. */
@@ -226,7 +228,9 @@ static int lend(struct gpu_ranges *ranges, const struct piece *piece, uint64_t a
 {
 	const struct cuda_api *cuda = ranges->device->cuda;
 	cuda_address begin = 0;
+	bool is_exported;
 	cuda_memory memory;
+	cuda_result result;
 	size_t bytes = 0;
 
 	if (!cuda->address_range || !cuda->memory_retain)
@@ -235,10 +239,11 @@ static int lend(struct gpu_ranges *ranges, const struct piece *piece, uint64_t a
 	    cuda->memory_retain(&memory, (void *)(uintptr_t)addr) != CUDA_OK)
 		return shmd_error_set(-EINVAL, "no memory of %llu bytes that cuMemCreate() has made begins at 0x%llx", (unsigned long long)piece->bytes,
 				      (unsigned long long)addr);
-	if (map_and_export(ranges, piece, memory, ret_fd) != CUDA_OK)
+	result = map_and_export(ranges, piece, memory, ret_fd, &is_exported);
+	if (!is_exported)
 		return shmd_error_set(-EOPNOTSUPP, "the memory at 0x%llx cannot be passed to other processes: cuMemCreate() has to make it with "
 				      "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR", (unsigned long long)addr);
-	return 0;
+	return result == CUDA_OK ? 0 : cuda_fail(cuda, result, "map memory of the program");
 }
 
 static cuda_result take(struct gpu_ranges *ranges, const struct piece *piece, int fd)

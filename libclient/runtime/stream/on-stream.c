@@ -18,6 +18,7 @@
 #include "libclient/runtime/team/team.h"
 #include "libclient/runtime/world/exchange.h"
 #include "libclient/runtime/world/heaps.h"
+#include "libclient/runtime/world/mend.h"
 #include "libclient/runtime/world/report.h"
 #include "libclient/runtime/world/world-gpu.h"
 #include "proto/base/cleanup.h"
@@ -367,7 +368,7 @@ static int fail(const struct shmd_world *world, const struct stream_failure *fai
 	/* A program that gives a context a limit of its own expects it to pass, also under SHMD_ABORT_ON_ERROR. */
 	if (failure->status == SHMD_DEV_TIMEOUT && failure->is_own_limit)
 		return shmd_error_set(-ETIMEDOUT, "%s: not within the time limit of its context", name_of(failure->what));
-	return world_status_error(world, failure->status, name_of(failure->what), -1);
+	return world_status_error(world, failure->status, name_of(failure->what), WORLD_PE_OF_KERNELS);
 }
 
 int shmd_stream_status(struct shmd_world *world)

@@ -381,7 +381,7 @@ static int judge_quiet(const struct shmd_team *team, int status)
 /*
  * Messages of the team that are under way must not arrive in scratch that is used again. Behind queues one may be late though nothing
  * failed: a PE goes on when it has heard of the others, and a later message by another context may overtake it. A kernel that the library ran
- * for the team has left some if it failed; the GPU heap may go by queues where the host's is mapped.
+ * for the team may have left some when it failed; the GPU heap may go by queues where the host's is mapped.
  */
 static int complete_messages(struct shmd_team *team)
 {
@@ -394,9 +394,17 @@ static int complete_messages(struct shmd_team *team)
 	return r ? r : judge_quiet(team, status);
 }
 
+/* The others wait for this PE there, also if its own messages are not complete. */
+static int end_together(struct shmd_team *team)
+{
+	int r = team_finish_sync(team, "shmd_team_destroy");
+
+	return r ? r : team_sync(team, "shmd_team_destroy");
+}
+
 int shmd_team_destroy(struct shmd_team *team)
 {
-	int r;
+	int r, r2;
 
 	if (!team)
 		return 0;
@@ -404,11 +412,9 @@ int shmd_team_destroy(struct shmd_team *team)
 	if (r < 0 || team->dev.id < WORLD_N_BUILTIN)
 		return r;
 	r = complete_messages(team);
-	if (!r)
-		r = team_finish_sync(team, "shmd_team_destroy");
-	if (!r)
-		r = team_sync(team, "shmd_team_destroy");
-	/* A PE that did not come may still write to the scratch, so its id stays in use. */
+	r2 = end_together(team);
+	r = r ? r : r2;
+	/* A PE that did not come, or has messages left, may still write to the scratch, so its id stays in use. */
 	if (!r)
 		r = release_id(team);
 	team_drop(team);

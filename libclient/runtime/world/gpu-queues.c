@@ -243,7 +243,7 @@ static int make_on(struct shmd_ctx *ctx, uint64_t at, uint32_t rail, struct shmd
 	return 0;
 }
 
-/* As the host's queues do (queues.c), where the context stays. */
+/* The host's queues fall back in the same way (queues.c); the context stays on its NIC for the host. */
 static int fall_back(struct shmd_ctx *ctx, uint64_t at, uint32_t rail, struct shmd_dev_ctx *dev)
 {
 	const struct world_queues *queues = ctx->world->queues;

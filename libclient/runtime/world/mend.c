@@ -67,12 +67,13 @@ static int find_failed(const struct shmd_ctx *ctx)
 int world_queue_error(const struct shmd_ctx *ctx, const char *what, int pe)
 {
 	char text[PE_TEXT_BYTES] = "the world";
-	uint32_t syndrome;
+	/* A stream does not say whose kernel failed. One of the host may have failed before, and is not the reason. */
+	uint32_t syndrome = pe == WORLD_PE_OF_KERNELS ? world_gpu_queues_error(ctx->world) : 0;
 
-	if (pe < 0)
+	if (!syndrome && pe < 0)
 		pe = find_failed(ctx);
-	/* A kernel's queue leads to many PEs, and a stream does not say whose kernel failed. */
-	syndrome = pe < 0 ? world_gpu_queues_error(ctx->world) : error_to(ctx, pe);
+	if (!syndrome)
+		syndrome = pe < 0 ? world_gpu_queues_error(ctx->world) : error_to(ctx, pe);
 	if (pe >= 0)
 		pe_text(ctx->world->hellos, pe, text);
 	if (pe >= 0 && is_gone(ctx->world, pe))

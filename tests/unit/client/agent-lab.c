@@ -130,8 +130,10 @@ void lab_open(struct agent_lab *lab)
 		lab_alloc(lab, i);
 }
 
-void lab_leave(struct agent_lab *lab)
+void lab_close(struct agent_lab *lab)
 {
+	struct fake_cuda_counts counts;
+
 	shmd_client_close(lab->client);
 	fake_join(&lab->fake);
 	if (lab->ring)
@@ -139,13 +141,6 @@ void lab_leave(struct agent_lab *lab)
 	munmap(lab->page, 4096);
 	safe_close(lab->agent_fd);
 	close(lab->nic_fd);
-}
-
-void lab_close(struct agent_lab *lab)
-{
-	struct fake_cuda_counts counts;
-
-	lab_leave(lab);
 	counts = fake_cuda_counts();
 	ASSERT_EQ(counts.allocations, 0);
 	ASSERT_EQ(counts.registered, 0);

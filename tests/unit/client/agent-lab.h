@@ -38,8 +38,6 @@ void lab_open_bare(struct agent_lab *lab);
 /* Memory of that GPU; it is behind the agent. */
 void lab_alloc(struct agent_lab *lab, int gpu);
 void lab_close(struct agent_lab *lab);
-/* The same where something of CUDA may be left. */
-void lab_leave(struct agent_lab *lab);
 
 struct shmd_agent_ring *lab_ring(const struct agent_lab *lab);
 /* Where a data offset lies. */
