@@ -226,12 +226,13 @@ SHMD_PIN_OFFSET(struct shmd_dev_ctx, bounce_lock, 256);
  * cache line: the number of an exchange, and up to SHMD_DEV_COLL_SLOT_DATA bytes of data (<shmd/dev/coll.h>). A sender uses its own in turn.
  *
  * Behind the flag of the last round stands a word that is 0, or names a member whose collective failed while others may have read its source: its
- * status << 32 | its number in the team + 1.
+ * status << 32 | its number in the team + 1. Behind it stands a word that is 1 when a member ends the team while messages of it are under way.
  */
 #define SHMD_DEV_SYNC_FLAG_BYTES 64u
 #define SHMD_DEV_TEAM_SCRATCH_BYTES 4096u
 #define SHMD_DEV_COLL_OFFSET 2048u
 #define SHMD_DEV_COLL_LEFT_OFFSET (SHMD_DEV_COLL_OFFSET - SHMD_DEV_SYNC_FLAG_BYTES + 8)
+#define SHMD_DEV_TEAM_INCOMPLETE_OFFSET (SHMD_DEV_COLL_LEFT_OFFSET + 8)
 #define SHMD_DEV_COLL_SENDERS 16u
 #define SHMD_DEV_COLL_SLOT_BYTES 64u
 #define SHMD_DEV_COLL_SLOT_DATA 56u

@@ -387,7 +387,8 @@ SHMD_EXPORT int shmd_team_from_members(struct shmd_world *world, const struct sh
 /*
  * Collective on the team, whose contexts have been destroyed. Teams that every world has are left alone. NULL is allowed. Unless all
  * members map each other it completes the operations of all contexts first; where the team was used by private ones, the program has done so.
- * The program has completed those of its own kernels and of its calls on streams.
+ * The program has completed those of its own kernels and of its calls on streams. A PE whose operations do not complete gets the error; no member
+ * uses the team's number again then, and the others get 0.
  */
 SHMD_EXPORT int shmd_team_destroy(struct shmd_team *team);
 /* A program's plans with a team. Each PE keeps its own; a new team has zeros. */

@@ -71,7 +71,7 @@ MUTANTS = [
      'return WORLD_EXCHANGE_OFFSET + (number & 0) * WORLD_EXCHANGE_BYTES;', 'mapped slow_rc'),
     ('split-orders-equal-keys-backwards', RUNTIME + 'team/split.c', 'return a->place < b->place ? -1 : a->place > b->place;',
      'return a->place > b->place ? -1 : a->place < b->place;', 'mapped'),
-    ('id-of-a-team-keeps-its-scratch', RUNTIME + 'team/team.c',
+    ('id-of-a-team-keeps-its-scratch', RUNTIME + 'team/team-end.c',
      'memset(world_heap_at(&world->pes[world->rank], team->dev.scratch_offset), 0, SHMD_DEV_TEAM_SCRATCH_BYTES);', '', 'mapped'),
     ('context-numbers-pes-as-the-world', RUNTIME + 'world/ctx.c', 'team == world->builtin[WORLD_TEAM_ALL] ? 0 : (uintptr_t)&team->dev;', '0;', 'mapped'),
     ('collectives-use-one-slot-of-a-sender', COLL + 'team.h', '(sender * c->depth + (number & (c->depth - 1)))', '(sender * c->depth)', 'mapped'),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Teams: those that every world has, their members, sync and barrier, their end. split.c makes new ones.
+ * Teams: those that every world has, their members, sync and barrier. split.c makes new ones, team-end.c ends them.
  *
  * The list of a world's teams is under its lock of tables; all else of a team is constant but for what syncs count.
  */
@@ -350,73 +350,5 @@ int shmd_team_barrier(struct shmd_team *team)
 	runtime_nvtx_push("shmd_team_barrier");
 	r = team_barrier(team, "shmd_team_barrier");
 	runtime_nvtx_pop();
-	return r;
-}
-
-/* ---- the end */
-
-/* After the sync no member writes to the scratch of this PE any more. */
-static int release_id(struct shmd_team *team)
-{
-	struct shmd_world *world = team->world;
-	int r = world_gpu_clear_scratch(world, team->dev.id);
-
-	if (r < 0)
-		return r;
-	memset(world_heap_at(&world->pes[world->rank], team->dev.scratch_offset), 0, SHMD_DEV_TEAM_SCRATCH_BYTES);
-	pthread_mutex_lock(&world->tables);
-	team_ids_return(world->ids, team->dev.id);
-	pthread_mutex_unlock(&world->tables);
-	return 0;
-}
-
-/* A queue that failed has flushed its messages. */
-static int judge_quiet(const struct shmd_team *team, int status)
-{
-	if (status == SHMD_DEV_CQE_ERROR || status == SHMD_DEV_PE_GONE)
-		return 0;
-	return world_status_error(team->world, status, "completing the operations of a team", -1);
-}
-
-/*
- * Messages of the team that are under way must not arrive in scratch that is used again. Behind queues one may be late though nothing
- * failed: a PE goes on when it has heard of the others, and a later message by another context may overtake it. A kernel that the library ran
- * for the team may have left some when it failed; the GPU heap may go by queues where the host's is mapped.
- */
-static int complete_messages(struct shmd_team *team)
-{
-	int r = 0, status;
-
-	if (!(team->dev.flags & SHMD_TEAM_MAPPED))
-		r = judge_quiet(team, world_ctx_settle_shared(team->world));
-	if (!r)
-		r = coll_gpu_settle(team, &status);
-	return r ? r : judge_quiet(team, status);
-}
-
-/* The others wait for this PE there, also if its own messages are not complete. */
-static int end_together(struct shmd_team *team)
-{
-	int r = team_finish_sync(team, "shmd_team_destroy");
-
-	return r ? r : team_sync(team, "shmd_team_destroy");
-}
-
-int shmd_team_destroy(struct shmd_team *team)
-{
-	int r, r2;
-
-	if (!team)
-		return 0;
-	r = team_check(team);
-	if (r < 0 || team->dev.id < WORLD_N_BUILTIN)
-		return r;
-	r = complete_messages(team);
-	r2 = end_together(team);
-	r = r ? r : r2;
-	/* A PE that did not come, or has messages left, may still write to the scratch, so its id stays in use. */
-	if (!r)
-		r = release_id(team);
-	team_drop(team);
 	return r;
 }
