@@ -215,6 +215,9 @@ static bool start_child(struct engine_qp *child, const struct engine_packet *pkt
 	struct engine *engine = child->engine;
 	void *route;
 
+	/* The packet that closes the former connection may be lost, and only a QP that has stopped may be settled. */
+	if (child->state == ENGINE_QP_RTR)
+		close_child(child);
 	qp_settle(child);
 	if (qp_has_pending_ops(child))
 		return false;

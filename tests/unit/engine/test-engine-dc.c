@@ -277,12 +277,18 @@ TEST(dc_writes_are_early_where_memory_keeps_their_order)
 	ASSERT_EQ(most_at_once(MEM_DELAY), 1);
 }
 
+static bool lose_close(struct world *w, const struct engine_packet *pkt, uint64_t n)
+{
+	return pkt->kind == PACKET_DC_CLOSE;
+}
+
 /* The DCI has begun another connection while writes of the former one may still be under way. */
-TEST(dc_connections_come_and_go_with_early_writes_under_way)
+static void come_and_go(bool (*lose)(struct world *w, const struct engine_packet *pkt, uint64_t n))
 {
 	struct lab l;
 
 	setup(&l, MEM_QUEUE);
+	l.w.lose = lose;
 	l.w.delays.hold_turns = 30;
 	for (unsigned int round = 1; round <= 30; round++) {
 		for (unsigned int i = 0; i < 20; i++)
@@ -304,6 +310,12 @@ TEST(dc_connections_come_and_go_with_early_writes_under_way)
 		ASSERT_EQ(l.w.delays.n, 0);
 	}
 	teardown(&l);
+}
+
+TEST(dc_connections_come_and_go_with_early_writes_under_way)
+{
+	come_and_go(NULL);
+	come_and_go(lose_close);
 }
 
 TEST(dc_wrong_key_or_unknown_dct_is_not_answered)
@@ -425,11 +437,6 @@ TEST(dc_empty_srq_is_rnr)
 }
 
 /* A DCI that goes away in mid-message and comes again: the receive it had taken is flushed, not lost. */
-static bool lose_close(struct world *w, const struct engine_packet *pkt, uint64_t n)
-{
-	return pkt->kind == PACKET_DC_CLOSE;
-}
-
 static void break_off(enum mem_mode mode, bool (*lose)(struct world *w, const struct engine_packet *pkt, uint64_t n))
 {
 	struct tqp_attr attr = lab_attr();
