@@ -55,7 +55,7 @@ def main():
     elif way == 'half':
         expect(start(2, 4, way, ()), way, 38, ['nvshmem_global_exit() of a kernel'])
     elif way == 'finish':
-        expect(start(2, 4, way), way, words=['64 bytes of requests from it on are not carried out'], output='finalize has carried out all requests')
+        expect(start(2, 4, way), way, words=['64 bytes of requests from there on are not carried out'], output='finalize has carried out all requests')
     elif way == 'count':
         expect(start(2, 4, way, NVSHMEM_DISABLE_P2P='0', NVSHMEM_IBGDA_NUM_RC_PER_PE='24'), way)
     elif way == 'eager':

@@ -83,13 +83,14 @@ static int write_keys(const struct nvs_ibgda *ibgda, struct nvs_ibgda_range rang
 	return r ? r : device_write(nvs.device, ibgda->rkeys_at + rkeys_bytes(first), &ibgda->rkeys[first * (size_t)nvs.facts.npes], rkeys_bytes(n));
 }
 
-/* If one PE cannot register the range, no PE does. A registration of an earlier call that failed behind this is still there. */
+/* If one PE cannot register the range, no PE does. A registration of an earlier call stays: kernels may have its keys. */
 static int register_on_all(struct nvs_ibgda *ibgda, struct nvs_ibgda_range range)
 {
 	struct shmd_mr **mr = &ibgda->mrs[ibgda->n_chunks];
-	int r = nvs_agree(*mr ? 0 : register_range(ibgda, range));
+	bool is_new = !*mr;
+	int r = nvs_agree(is_new ? register_range(ibgda, range) : 0);
 
-	if (r < 0 && *mr) {
+	if (r < 0 && is_new && *mr) {
 		(void)shmd_mr_dereg(*mr);
 		*mr = NULL;
 	}

@@ -28,12 +28,20 @@ static bool find_on_host(uint64_t address, uint64_t bytes, uint64_t *ret_at)
 	return address - start < length && bytes <= length - (address - start);
 }
 
+static bool is_symmetric(uint64_t address, uint64_t bytes)
+{
+	uint64_t last = address + bytes - 1;
+
+	return last >= address && shmd_ptr(nvs.world, (void *)(uintptr_t)address, nvs.facts.mype) &&
+	       shmd_ptr(nvs.world, (void *)(uintptr_t)last, nvs.facts.mype);
+}
+
 int nvs_proxy_local(const struct nvs_request *request, void **ret_local)
 {
 	void *local = (void *)(uintptr_t)request->local;
 	uint64_t at = 0;
 
-	if (!request->bytes || shmd_ptr(nvs.world, local, nvs.facts.mype)) {
+	if (!request->bytes || is_symmetric(request->local, request->bytes)) {
 		*ret_local = local;
 		return 0;
 	}

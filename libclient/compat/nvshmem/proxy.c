@@ -356,8 +356,8 @@ static void tell_what_is_left(const struct nvs_proxy *proxy)
 
 	if (!proxy->counters || device_read(nvs.device, &issue, proxy->counters + offsetof(struct counters, issue), sizeof(issue)) < 0 || issue <= proxy->at)
 		return;
-	fprintf(stderr, "shmemd: nvshmem_finalize: PE %d: a request of a kernel lacks words, since the kernel has not written all of it; "
-			"%llu bytes of requests from it on are not carried out\n", nvs.facts.mype, (unsigned long long)(issue - proxy->at));
+	fprintf(stderr, "shmemd: nvshmem_finalize: PE %d: a kernel has not written all words of its request, or kernels go on asking; "
+			"%llu bytes of requests from there on are not carried out\n", nvs.facts.mype, (unsigned long long)(issue - proxy->at));
 }
 
 void nvs_proxy_finish(void)
