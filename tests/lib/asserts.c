@@ -139,7 +139,7 @@ void test_check_memeq(const char *where, const char *text, const void *a, const 
 
 	if (!n || !memcmp(a, b, n))
 		return;
-	while (x[at] == y[at])
+	while (at < n && x[at] == y[at])
 		at++;
 	format_bytes(x + at, n - at, left);
 	format_bytes(y + at, n - at, right);

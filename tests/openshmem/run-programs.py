@@ -28,7 +28,7 @@ class Way:
 
 
 WAYS = [
-    Way('wait-for-word', status=1, environment={'SHMD_TIMEOUT': '2s'},
+    Way('wait-for-word', status=1, environment={'SHMD_TIMEOUT': '5s'},
         stderr='shmem_long_wait_until: wait, the world: not within the time limit (SHMD_TIMEOUT)'),
     Way('twice'),
     Way('threads', stderr='shmem_init_thread: an unknown thread level'),
@@ -50,7 +50,7 @@ WAYS = [
                'global data of the program is not symmetric: '),
     Way('into-thread', status=1, stderr='shmem_long_p: p: memory outside the symmetric heap'),
     Way('into-library', status=1, stderr='shmem_long_p: p: memory outside the symmetric heap'),
-    Way('wait-for-pes', status=1, environment={'SHMD_TIMEOUT': '1s'}, stderr='did not come within the time limit (SHMD_TIMEOUT)'),
+    Way('wait-for-pes', status=1, environment={'SHMD_TIMEOUT': '5s'}, stderr='did not come within the time limit (SHMD_TIMEOUT)'),
     Way('half-finalize', stdout='[2] PE 2 of 3'),
     Way('after-finalize', stdout='[2] finalized'),
     Way('many-sets', environment={'SHMD_MAX_TEAMS': '7'}, n_pes=4),

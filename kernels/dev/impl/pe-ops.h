@@ -64,7 +64,10 @@ SHMDI_FN uint64_t shmdi_near_agree(const struct shmd_dev_ctx *ctx, const void *p
 	return shmdi_scope_share(scope, is_near ? addr : 0);
 }
 
-/* Some thread has more to do. No store is made again: a peer may have seen a word, and changed it since. */
+/*
+ * Some thread has more to do. No store is made again, since a peer may have seen a word and changed it; only where the part of the heap at hand
+ * grows between the looks of a block's threads, those that looked later store twice.
+ */
 SHMDI_FAR int shmdi_put_rest(struct shmd_dev_ctx *ctx, struct shmd_dev_put_item put, struct shmd_dev_mode mode, int waits, int near)
 {
 	uint64_t addr;
