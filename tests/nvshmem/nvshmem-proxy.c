@@ -397,7 +397,7 @@ static unsigned long sleeps(void)
 {
 	DIR *threads = opendir("/proc/self/task");
 	const struct dirent *thread;
-	char text[64];
+	char text[256];
 	unsigned long n_sleeps = 0;
 
 	while (threads && (thread = readdir(threads)))
