@@ -359,7 +359,7 @@ int shmd_world_gpu_dev(struct shmd_world *world, uint64_t *ret_addr)
 	return r;
 }
 
-/* Whoever asks for a context shows it how the heap has grown. The growth itself must not wait for those who make contexts. */
+/* Callers that ask for a context update the size of the heap in it, because a heap that grows must not wait for the lock that they hold. */
 static int show_growth(struct shmd_ctx *ctx)
 {
 	const struct world_gpu *gpu = ctx->world->gpu;
