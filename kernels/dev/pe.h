@@ -216,8 +216,9 @@ SHMDI_FN int shmd_dev_test_some(struct shmd_dev_ctx *ctx, const struct shmd_dev_
 /*
  * All PEs of the team have called. The stores and puts to mapped memory that they made before it are visible; requests on queues
  * need not be complete. The context reaches the members; its own team does not matter. One caller at a time for each team on a
- * PE. After a failure the next call goes on with the same sync. In a kernel a sync that a PE had called before it ended may succeed. Behind queues a PE that takes another context than for its call before
- * on this team completes the former one first (quiet), since messages of two contexts overtake each other.
+ * PE. After a failure the next call goes on with the same sync. In a kernel the sync may succeed though a PE of the team has ended, if that PE
+ * had called it before. Behind queues a PE that takes another context than for its call before on this team completes the former one first
+ * (quiet), since messages of two contexts overtake each other.
  */
 SHMDI_FN int shmd_dev_team_sync(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team);
 SHMDI_FN int shmd_dev_team_sync_as(struct shmd_dev_ctx *ctx, struct shmd_dev_team *team, struct shmd_dev_mode mode);

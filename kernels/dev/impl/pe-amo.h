@@ -49,10 +49,10 @@ SHMDI_FAR int shmdi_far_atomic(struct shmd_dev_ctx *ctx, void *dest, struct shmd
 	return SHMD_DEV_OK;
 }
 
-/* A valid operation whose word is at hand. */
-SHMDI_FN int shmdi_amo_near(const struct shmd_dev_ctx *ctx, const void *word, const struct shmd_dev_amo *amo, uint32_t pe, uint64_t *ret_addr)
+/* A valid operation whose word is at hand: one answer for all threads, and a barrier as shmdi_scope_enter(), since the part at hand may grow. */
+SHMDI_FN int shmdi_amo_near(const struct shmd_dev_ctx *ctx, const void *word, const struct shmd_dev_amo *amo, uint32_t pe, int scope, uint64_t *ret_addr)
 {
-	return shmdi_near_amo(ctx, word, amo->bytes, pe, ret_addr) & shmdi_pe_amo_is_known(amo);
+	return shmdi_scope_all(scope, shmdi_near_amo(ctx, word, amo->bytes, pe, ret_addr) & shmdi_pe_amo_is_known(amo));
 }
 
 SHMDI_FN int shmd_dev_atomic_as(struct shmd_dev_ctx *ctx, void *dest, struct shmd_dev_amo amo, uint32_t pe,
@@ -60,9 +60,9 @@ SHMDI_FN int shmd_dev_atomic_as(struct shmd_dev_ctx *ctx, void *dest, struct shm
 {
 	uint64_t addr;
 
-	if (SHMDI_IS_FAR(!shmdi_amo_near(ctx, dest, &amo, pe, &addr)))
+	if (SHMDI_IS_FAR(!shmdi_amo_near(ctx, dest, &amo, pe, mode.scope, &addr)))
 		return shmdi_far_atomic(ctx, dest, amo, pe, mode);
-	if (shmdi_scope_enter(mode.scope))
+	if (shmdi_scope_is_leader(mode.scope))
 		shmdi_pes_amo_post((void *)(uintptr_t)addr, &amo);
 	return shmdi_near_status(ctx, pe, mode.scope, shmdi_near_gone(ctx));
 }
@@ -90,13 +90,13 @@ SHMDI_FN int shmd_dev_atomic_fetch_as(struct shmd_dev_ctx *ctx, void *dest, stru
 	uint64_t addr, old = 0;
 	int rc;
 
-	if (SHMDI_IS_FAR(!shmdi_amo_near(ctx, dest, &amo, pe, &addr))) {
+	if (SHMDI_IS_FAR(!shmdi_amo_near(ctx, dest, &amo, pe, mode.scope, &addr))) {
 		uint64_t far_old = 0; /* a place of its own: the one below stays in a register */
 
 		rc = shmdi_far_atomic_fetch(ctx, dest, amo, pe, mode, &far_old);
 		old = far_old;
 	} else {
-		if (shmdi_scope_enter(mode.scope))
+		if (shmdi_scope_is_leader(mode.scope))
 			old = shmdi_pes_amo((void *)(uintptr_t)addr, &amo);
 		rc = shmdi_near_status(ctx, pe, mode.scope, shmdi_near_gone(ctx));
 		old = shmdi_scope_share(mode.scope, old);
@@ -128,9 +128,9 @@ SHMDI_FN int shmd_dev_atomic_fetch_nbi_as(struct shmd_dev_ctx *ctx, void *dest, 
 
 	if (SHMDI_UNLIKELY(!ret_old || ((uintptr_t)ret_old & (amo.bytes - 1))))
 		return SHMD_DEV_INVALID;
-	if (SHMDI_IS_FAR(!shmdi_amo_near(ctx, dest, &amo, pe, &addr)))
+	if (SHMDI_IS_FAR(!shmdi_amo_near(ctx, dest, &amo, pe, mode.scope, &addr)))
 		return shmdi_far_atomic_fetch_nbi(ctx, dest, amo, pe, mode, ret_old);
-	if (shmdi_scope_enter(mode.scope))
+	if (shmdi_scope_is_leader(mode.scope))
 		shmdi_old_store(ret_old, shmdi_pes_amo((void *)(uintptr_t)addr, &amo), amo.bytes);
 	return shmdi_near_status(ctx, pe, mode.scope, shmdi_near_gone(ctx));
 }

@@ -171,8 +171,8 @@ SHMDI_FN int shmdi_near_base(const struct shmd_dev_ctx *ctx, uint32_t pe, uint64
 }
 
 /*
- * The copy of ptr at a PE of the context; 0: look in the world. All threads of a scope get the same answer, without a barrier. One condition in
- * place of several branches: a GPU's single thread takes longer over these than over the store behind them.
+ * Whether the copy of ptr at a PE of the context is at hand, and its address; else look in the world. Threads of a scope may get different
+ * answers while the part at hand grows (shmdi_near_agree()).
  */
 SHMDI_FN int shmdi_near_find(const struct shmd_dev_ctx *ctx, const void *ptr, uint64_t bytes, uint32_t pe, uint64_t *ret_addr)
 {

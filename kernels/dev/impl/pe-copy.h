@@ -132,35 +132,7 @@ SHMDI_FN void shmdi_bytes_copy(void *dest, const void *source, uint64_t bytes)
 #endif
 }
 
-/*
- * The share of this thread where a copy is quick: on a GPU whole units of 16 bytes, or a word; in scope warp and block one of 8 bytes. Returns 0
- * where it is not. Threads that have nothing do not call.
- */
-SHMDI_FN int shmdi_copy_quick(void *dest, const void *source, uint64_t bytes, int scope)
-{
-#if SHMDI_CUDA
-	uint32_t all = (uint32_t)((uint64_t)(uintptr_t)dest | (uint64_t)(uintptr_t)source | bytes), rank = shmdi_scope_rank(scope);
-
-	if (SHMDI_LIKELY(all % 16 == 0)) {
-		shmdi_copy_units((uint8_t *)dest, (const uint8_t *)source, bytes, rank, shmdi_scope_size(scope));
-		return 1;
-	}
-	if (scope == SHMD_DEV_THREAD ? !shmdi_copy_is_word(dest, source, bytes) : bytes != 8 || all % 8)
-		return 0;
-	if (rank == 0)
-		shmdi_copy_word(dest, source, scope == SHMD_DEV_THREAD ? bytes : 8);
-	return 1;
-#else
-	(void)scope;
-	if (shmdi_copy_is_word(dest, source, bytes))
-		shmdi_copy_word(dest, source, bytes);
-	else if (bytes) /* of nothing the source may be NULL */
-		__builtin_memcpy(dest, source, bytes);
-	return 1;
-#endif
-}
-
-/* Whether that is so. */
+/* On a GPU a copy is quick in whole units of 16 bytes, or of a word; in scope warp and block of a word of 8 bytes. */
 SHMDI_FN int shmdi_copy_is_quick(const void *dest, const void *source, uint64_t bytes, int scope)
 {
 #if SHMDI_CUDA
@@ -172,6 +144,31 @@ SHMDI_FN int shmdi_copy_is_quick(const void *dest, const void *source, uint64_t 
 	(void)source;
 	(void)bytes;
 	(void)scope;
+	return 1;
+#endif
+}
+
+/* The share of this thread where a copy is quick. Returns 0 where it is not. Threads that have nothing do not call. */
+SHMDI_FN int shmdi_copy_quick(void *dest, const void *source, uint64_t bytes, int scope)
+{
+#if SHMDI_CUDA
+	uint32_t all = (uint32_t)((uint64_t)(uintptr_t)dest | (uint64_t)(uintptr_t)source | bytes), rank = shmdi_scope_rank(scope);
+
+	if (SHMDI_LIKELY(all % 16 == 0)) {
+		shmdi_copy_units((uint8_t *)dest, (const uint8_t *)source, bytes, rank, shmdi_scope_size(scope));
+		return 1;
+	}
+	if (!shmdi_copy_is_quick(dest, source, bytes, scope))
+		return 0;
+	if (rank == 0)
+		shmdi_copy_word(dest, source, scope == SHMD_DEV_THREAD ? bytes : 8);
+	return 1;
+#else
+	(void)scope;
+	if (shmdi_copy_is_word(dest, source, bytes))
+		shmdi_copy_word(dest, source, bytes);
+	else if (bytes) /* of nothing the source may be NULL */
+		__builtin_memcpy(dest, source, bytes);
 	return 1;
 #endif
 }

@@ -217,9 +217,10 @@ SHMDI_FN int shmd_dev_p_as(struct shmd_dev_ctx *ctx, void *dest, uint64_t value,
 {
 	uint64_t addr;
 
-	if (SHMDI_IS_FAR(!shmdi_bytes_are_word(bytes) || !shmdi_near_word(ctx, dest, bytes, pe, &addr)))
+	/* One answer for all threads, since the part of the heap at hand may grow between their looks. */
+	if (SHMDI_IS_FAR(!shmdi_scope_all(mode.scope, shmdi_bytes_are_word(bytes) && shmdi_near_word(ctx, dest, bytes, pe, &addr))))
 		return shmdi_far_p(ctx, dest, value, bytes, pe, mode);
-	if (shmdi_scope_enter(mode.scope))
+	if (shmdi_scope_is_leader(mode.scope))
 		shmdi_pes_store((void *)(uintptr_t)addr, value, bytes);
 	return shmdi_near_status(ctx, pe, mode.scope, shmdi_near_gone(ctx));
 }
@@ -251,11 +252,10 @@ SHMDI_FN int shmd_dev_g_as(struct shmd_dev_ctx *ctx, const void *source, uint32_
 	uint64_t addr, value;
 	int rc;
 
-	if (SHMDI_IS_FAR(!shmdi_bytes_are_word(bytes) || !shmdi_near_word(ctx, source, bytes, pe, &addr))) {
+	if (SHMDI_IS_FAR(!shmdi_scope_all(mode.scope, shmdi_bytes_are_word(bytes) && shmdi_near_word(ctx, source, bytes, pe, &addr)))) {
 		value = 0;
 		rc = shmdi_far_g(ctx, source, bytes, pe, mode, &value);
 	} else {
-		(void)shmdi_scope_enter(mode.scope);
 		value = shmdi_scope_share(mode.scope, shmdi_pes_load((const void *)(uintptr_t)addr, bytes));
 		rc = shmdi_near_status(ctx, pe, mode.scope, shmdi_near_gone(ctx));
 	}
