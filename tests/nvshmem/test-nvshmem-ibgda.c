@@ -85,7 +85,7 @@ static const struct nvs_ibgda_facts facts = {
 	.cqs = 200,
 	.dcis = 300,
 	.rcs = 400,
-	.lkeys = 500,
+	.n_created = 2,
 	.rkeys = 5000,
 	.first_lkeys = first_lkeys,
 	.first_rkeys = first_rkeys,
@@ -116,13 +116,15 @@ TEST(the_state_says_that_there_is_one_NIC_with_RC_queues_in_host_memory)
 	ASSERT_EQ(state.num_default_rc_per_pe, 0);
 	nvs_ibgda_state_fill(&facts, version(5), &state);
 	ASSERT_EQ(state.num_default_rc_per_pe, 4);
+	/* With those that the program has created. */
+	ASSERT_EQ(state.num_rc_per_pe, 6);
 	ASSERT(!state.use_address_stable_amo && !state.extra && !state.region_batch_rma_pending_qps);
 	/* 3.8 counts in words, and in one more than there are groups. */
 	ASSERT(nvs_ibgda_switches_bytes(1) >= 3 * 4);
 	ASSERT(nvs_ibgda_switches_bytes(4) >= 5 * 4);
 }
 
-TEST(the_first_keys_are_in_the_state_and_tables_go_on_behind_them)
+TEST(local_keys_and_the_first_remote_ones_are_in_the_state)
 {
 	struct nvs_ibgda_state state;
 
@@ -130,7 +132,7 @@ TEST(the_first_keys_are_in_the_state_and_tables_go_on_behind_them)
 	ASSERT_EQ(state.lkeys[1].key_be, 2);
 	ASSERT_EQ(state.lkeys[1].next_addr, 20);
 	ASSERT_EQ(state.rkeys[0].next_addr, 30);
-	ASSERT_EQ(state.lkeys_table, 500 + 64 * 16);
+	ASSERT_EQ(state.lkeys_table, 0);
 	ASSERT_EQ(state.rkeys_table, 5000 + 64 * 16);
 }
 

@@ -19,13 +19,11 @@ TYPES = {'bfloat16': 'nvs_half', 'half': 'nvs_half', 'float': 'float', 'double':
 TYPED = re.compile(rf'^nvshmemx?_({"|".join(TYPES)})_')
 SIZED = re.compile(r'(?:put|get)(8|16|32|64|128)(?=_|$)')
 REDUCED = re.compile(r'_(min|max|sum|prod|and|or|xor)_reduce')
-RETURNS = ('int', 'void', 'pointer', 'T', 'word', 'data')
 
 
 @dataclass
 class Name:
     name: str
-    returns: str
     how: str
 
     @property
@@ -65,10 +63,8 @@ def read_table(path):
         if words[0] == 'set':
             sets[words[1]] = words[2:]
             continue
-        returns, how, *patterns = words
-        if returns not in RETURNS:
-            sys.exit(f'{path}: {line}: it returns none of {", ".join(RETURNS)}')
-        names += [Name(name, returns, how) for pattern in patterns for name in expand(pattern, sets)]
+        how, *patterns = words
+        names += [Name(name, how) for pattern in patterns for name in expand(pattern, sets)]
     twice = {name.name for name in names if sum(other.name == name.name for other in names) > 1}
     if twice:
         sys.exit(f'{path}: twice: {", ".join(sorted(twice))}')

@@ -12,7 +12,7 @@
 
 #define HANDLE_DEFAULT 1
 
-/* Differing numbers differ from their mean. */
+/* If the numbers differ, at least one PE sees that its own is not their mean. */
 static int check_number(const struct nvs_ibgda *ibgda, uint32_t n)
 {
 	uint64_t sum = 0;
@@ -26,8 +26,11 @@ static int check_number(const struct nvs_ibgda *ibgda, uint32_t n)
 	return nvs_agree(r);
 }
 
-/* Kernels get them once all PEs have them. A batch that failed stays in the session until the job ends. */
-int nvs_ibgda_create(uint32_t n, int32_t *ret_handles)
+/*
+ * Collective, in a job with queues. Kernels see the queues once all PEs have made them. A batch that failed stays in the session until the job ends. An
+ * error is that of all PEs.
+ */
+static int create_queues(uint32_t n, int32_t *ret_handles)
 {
 	struct nvs_ibgda *ibgda = nvs.ibgda;
 	struct nvs_ibgda_batch *batch;
@@ -51,7 +54,7 @@ int nvs_ibgda_create(uint32_t n, int32_t *ret_handles)
 	return nvs_agree(nvs_clients_show_queues());
 }
 
-/* handles: NULL: there is no memory for them. */
+/* handles: NULL if there was no memory for them. */
 static int create(int n, bool has_place, int32_t *handles)
 {
 	int r = 0;
@@ -62,7 +65,7 @@ static int create(int n, bool has_place, int32_t *handles)
 		r = shmd_error_set(-ENOMEM, "no memory for handles of %d queues", n);
 	r = nvs_agree(r);
 	if (!r && nvs.ibgda)
-		return nvs_ibgda_create((uint32_t)n, handles);
+		return create_queues((uint32_t)n, handles);
 	for (int i = 0; !r && i < n; i++)
 		handles[i] = HANDLE_DEFAULT;
 	return r;

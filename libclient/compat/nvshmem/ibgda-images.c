@@ -54,7 +54,6 @@ void nvs_ibgda_state_fill(const struct nvs_ibgda_facts *facts, struct nvs_versio
 		.dcis = facts->dcis,
 		.rcs = facts->rcs,
 		.local_only_mhandle_head = facts->buffers,
-		.lkeys_table = facts->lkeys + NVS_IBGDA_CONST_KEYS * sizeof(struct nvs_ibgda_key),
 		.rkeys_table = facts->rkeys + NVS_IBGDA_CONST_KEYS * sizeof(struct nvs_ibgda_key),
 		.num_default_rc_per_pe = nvs_ibgda_group_of(version) == NVS_IBGDA_GROUP_A ? 0 : facts->n_rc,
 	};

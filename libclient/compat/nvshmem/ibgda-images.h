@@ -44,7 +44,7 @@ struct nvs_ibgda_facts {
 	uint32_t npes, n_rc, log2_piece;
 	uint32_t n_created; /* more to each PE, which device code from 3.5 on has by handles */
 	uint64_t switches, cqs, dcis, rcs, buffers; /* addresses of what struct nvs_ibgda_state names */
-	uint64_t lkeys, rkeys; /* of all entries; those that the state has itself are there, too */
+	uint64_t rkeys; /* of all entries; those that the state has itself are there, too */
 	const struct nvs_ibgda_key *first_lkeys, *first_rkeys; /* NVS_IBGDA_CONST_KEYS each */
 };
 /* Bytes of qp_group_switches, zeroed, for any version. */

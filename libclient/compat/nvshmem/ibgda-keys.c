@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys of the heap for queues of kernels. The heap is registered with the addresses that kernels of this PE use. The tables have an entry for each
- * piece of the whole range, so they stay where they are when the heap grows; the first entries are in the state as well, which is written anew.
+ * Keys of the heap for queues of kernels. The heap is registered with the addresses that kernels of this PE use. The range has at most
+ * NVS_IBGDA_CONST_KEYS pieces, so all local keys are in the state, which is written anew when the heap grows. Remote keys have a table, too, which
+ * stays where it is.
  *
  * A piece has one key, and a chunk that makes the heap larger may begin within a piece. So the registration of a chunk begins where its first piece
  * does. The piece's former registration stays, since kernels that run may use its key.
@@ -13,41 +14,24 @@
 
 #include "libclient/compat/nvshmem/ibgda.h"
 
-/* Bytes of the entries of some pieces. */
-static size_t lkeys_bytes(uint64_t pieces)
-{
-	return pieces * sizeof(struct nvs_ibgda_key);
-}
-
 static size_t rkeys_bytes(uint64_t pieces)
 {
-	return lkeys_bytes(pieces) * (size_t)nvs.facts.npes;
+	return pieces * sizeof(struct nvs_ibgda_key) * (size_t)nvs.facts.npes;
 }
 
 int nvs_ibgda_keys_make(struct nvs_ibgda *ibgda)
 {
-	uint64_t n;
-	int r;
-
 	ibgda->log2_piece = nvs_ibgda_log2_piece(nvs.facts.heap_bytes);
-	n = nvs_ibgda_pieces(nvs.facts.heap_bytes, ibgda->log2_piece);
-	/* The state has so many of each. */
-	if (n < NVS_IBGDA_CONST_KEYS)
-		n = NVS_IBGDA_CONST_KEYS;
-	ibgda->lkeys = calloc(1, lkeys_bytes(n));
-	ibgda->rkeys = calloc(1, rkeys_bytes(n));
-	if (!ibgda->lkeys || !ibgda->rkeys)
+	ibgda->rkeys = calloc(1, rkeys_bytes(NVS_IBGDA_CONST_KEYS));
+	if (!ibgda->rkeys)
 		return shmd_error_set(-ENOMEM, "no memory for keys of a heap of %llu bytes", (unsigned long long)nvs.facts.heap_bytes);
-	r = device_alloc(nvs.device, lkeys_bytes(n), &ibgda->lkeys_at);
-	return r ? r : device_alloc(nvs.device, rkeys_bytes(n), &ibgda->rkeys_at);
+	return device_alloc(nvs.device, rkeys_bytes(NVS_IBGDA_CONST_KEYS), &ibgda->rkeys_at);
 }
 
 /* Registrations end with the session. */
 void nvs_ibgda_keys_drop(struct nvs_ibgda *ibgda)
 {
-	device_free(nvs.device, ibgda->lkeys_at);
 	device_free(nvs.device, ibgda->rkeys_at);
-	free(ibgda->lkeys);
 	free(ibgda->rkeys);
 }
 
@@ -78,9 +62,8 @@ static int share_keys(struct nvs_ibgda *ibgda, struct nvs_ibgda_range range)
 static int write_keys(const struct nvs_ibgda *ibgda, struct nvs_ibgda_range range)
 {
 	uint64_t first = range.begin >> range.log2_piece, n = nvs_ibgda_pieces(range.end, range.log2_piece) - first;
-	int r = device_write(nvs.device, ibgda->lkeys_at + lkeys_bytes(first), &ibgda->lkeys[first], lkeys_bytes(n));
 
-	return r ? r : device_write(nvs.device, ibgda->rkeys_at + rkeys_bytes(first), &ibgda->rkeys[first * (size_t)nvs.facts.npes], rkeys_bytes(n));
+	return device_write(nvs.device, ibgda->rkeys_at + rkeys_bytes(first), &ibgda->rkeys[first * (size_t)nvs.facts.npes], rkeys_bytes(n));
 }
 
 /* If one PE cannot register the range, no PE does. A registration of an earlier call stays: kernels may have its keys. */

@@ -10,7 +10,6 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -120,7 +119,7 @@ static void end_job(int pe)
 	shmd_world_abort(nvs.world, 1, why);
 }
 
-/* Turns are short while there are events. */
+/* Turns may be short, so the time since the first loss counts, not their number. */
 static void raise_if_failed(struct nvs_ibgda *ibgda, struct nvs_ibgda_batch *batch, uint32_t i, const void *context)
 {
 	(void)context;

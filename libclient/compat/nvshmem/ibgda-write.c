@@ -167,7 +167,6 @@ int nvs_ibgda_show(const struct nvs_client *client)
 		.dcis = ibgda->dci_at,
 		.rcs = ibgda->rcs_at[nvs_ibgda_order_of(client->version, ibgda->n_rc)],
 		.buffers = ibgda->buffers_at,
-		.lkeys = ibgda->lkeys_at,
 		.rkeys = ibgda->rkeys_at,
 		.first_lkeys = ibgda->lkeys,
 		.first_rkeys = ibgda->rkeys,

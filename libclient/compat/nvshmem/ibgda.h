@@ -46,8 +46,8 @@ struct nvs_ibgda {
 	uint64_t used_bytes; /* end of the last of them */
 	uint32_t log2_piece;
 	bool has_new_keys; /* that device libraries may not know yet; the same on all PEs */
-	struct nvs_ibgda_key *lkeys, *rkeys;
-	uint64_t lkeys_at, rkeys_at; /* copies in GPU memory */
+	struct nvs_ibgda_key lkeys[NVS_IBGDA_CONST_KEYS], *rkeys;
+	uint64_t rkeys_at; /* a copy in GPU memory */
 
 	/* ibgda-write.c: addresses in GPU memory */
 	uint64_t tables, dci_at, cqs_at, rcs_at[2], switches_at[NVS_IBGDA_GROUPS]; /* rcs_at: by order */
@@ -75,8 +75,6 @@ void nvs_ibgda_drop(void);
 int nvs_ibgda_follow(void);
 /* Fills in how many queues there are, as $NVSHMEM_IBGDA_NUM_RC_PER_PE says. Local. */
 int nvs_ibgda_count(struct nvs_ibgda *ibgda);
-/* Collective, in a job with queues: n more to each PE, and the handles by which device code has them. An error is that of all PEs. */
-int nvs_ibgda_create(uint32_t n, int32_t *ret_handles);
 /* The state of the queues to a device library. */
 int nvs_ibgda_show(const struct nvs_client *client);
 /* In a job without queues: how many there would be to each PE, as the user says, for kernels (DeepEP) that look at it and then use none. */

@@ -105,20 +105,9 @@ void *nvshmemx_mc_ptr(int32_t team, const void *memory)
 /* The runtime would take memory of the host, too, into a heap that kernels here do not look at. */
 static int check_buffer(const void *memory)
 {
-	const struct cuda_api *cuda = nvs.device->cuda;
-	cuda_address begin;
-	cuda_result result;
-	size_t bytes;
-	int r;
-
-	if (!cuda->address_range)
+	if (!nvs.device->cuda->address_range)
 		return nvs_lacks("cuMemGetAddressRange");
-	r = device_enter(nvs.device);
-	if (r < 0)
-		return r;
-	result = cuda->address_range(&begin, &bytes, (uintptr_t)memory);
-	r = device_leave(nvs.device, CUDA_OK, "");
-	return result == CUDA_OK ? r : shmd_error_set(-EINVAL, "%p is no memory of a GPU", memory);
+	return device_has_memory_at(nvs.device, (uintptr_t)memory) ? 0 : shmd_error_set(-EINVAL, "%p is no memory of a GPU", memory);
 }
 
 /* PEs that cannot pass their buffer say so before any of them goes on. */

@@ -24,13 +24,6 @@ bool nvs_newer_is_allowed(void)
 	return find_setting("SHMD_NVSHMEM_NEWER", &info) && !strcmp(info.value, "on");
 }
 
-bool nvs_is_verbose(void)
-{
-	struct shmd_setting_info info;
-
-	return find_setting("SHMD_LOG", &info) && (!strcmp(info.value, "debug") || !strcmp(info.value, "trace"));
-}
-
 void nvs_log_setting(char ret_level[SHMD_INFO_TEXT_BYTES])
 {
 	struct shmd_setting_info info;
@@ -38,6 +31,14 @@ void nvs_log_setting(char ret_level[SHMD_INFO_TEXT_BYTES])
 	if (!find_setting("SHMD_LOG", &info) || !strcmp(info.source, "default"))
 		info.value[0] = 0;
 	snprintf(ret_level, SHMD_INFO_TEXT_BYTES, "%.*s", (int)strcspn(info.value, ","), info.value);
+}
+
+bool nvs_is_verbose(void)
+{
+	char level[SHMD_INFO_TEXT_BYTES];
+
+	nvs_log_setting(level);
+	return !strcmp(level, "debug") || !strcmp(level, "trace");
 }
 
 int nvs_max_teams(void)

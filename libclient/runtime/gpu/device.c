@@ -185,6 +185,19 @@ int device_alloc(const struct device *device, size_t bytes, uint64_t *ret_addr)
 	return r;
 }
 
+bool device_has_memory_at(const struct device *device, uint64_t addr)
+{
+	cuda_address begin = 0;
+	size_t bytes = 0;
+	bool found;
+
+	if (!device->cuda->address_range || device_enter(device) < 0)
+		return false;
+	found = device->cuda->address_range(&begin, &bytes, addr) == CUDA_OK;
+	(void)device_leave(device, CUDA_OK, "");
+	return found;
+}
+
 void device_free(const struct device *device, uint64_t addr)
 {
 	if (addr && !device_enter(device))

@@ -42,6 +42,9 @@ int device_enter(const struct device *device);
 /* Leaves the context. 0; or a negative errno, with a sentence, if result is not CUDA_OK. */
 int device_leave(const struct device *device, cuda_result result, const char *what);
 
+/* Memory of a GPU is at this address. False also where CUDA is too old to say. */
+bool device_has_memory_at(const struct device *device, uint64_t addr);
+
 /* Memory of the library on the GPU, zeroed. */
 int device_alloc(const struct device *device, size_t bytes, uint64_t *ret_addr);
 void device_free(const struct device *device, uint64_t addr); /* 0 is allowed */

@@ -283,10 +283,7 @@ int gpu_ranges_lend(struct gpu_ranges *ranges, uint64_t offset, uint64_t addr, u
 	if (r < 0)
 		return r;
 	r = lend(ranges, &piece, addr, ret_fd);
-	if (r < 0)
-		(void)device_leave(ranges->device, CUDA_OK, "");
-	else
-		r = device_leave(ranges->device, CUDA_OK, "map memory of the program");
+	(void)device_leave(ranges->device, CUDA_OK, "");
 	if (!r)
 		*place = piece;
 	return r;

@@ -10,7 +10,6 @@
 
 #include <shmd/dev/pe.h>
 
-#include "libclient/runtime/coll/coll-gpu.h"
 #include "libclient/runtime/settings/log.h"
 #include "libclient/runtime/settings/nvtx.h"
 #include "libclient/runtime/stream/kernels.h"

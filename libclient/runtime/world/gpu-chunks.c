@@ -27,7 +27,7 @@
 
 _Static_assert(GPU_RANGES_STEP == HEAP_MAP_STEP && WORLD_GPU_INTERNAL_BYTES % HEAP_CHUNK_ALIGN == 0, "chunks begin there");
 
-static const struct chunk_names names = {"GPU heap", "GPU_HEAP"};
+const struct chunk_names world_gpu_chunk_names = {"GPU heap", "GPU_HEAP"};
 
 struct chunk {
 	uint32_t number;
@@ -214,7 +214,7 @@ static int make_tables(struct shmd_world *world)
 	struct heap_attr attr = {.n_pes = (uint32_t)world->size, .range_bytes = gpu->chunks.range_bytes};
 	int r;
 
-	r = chunk_table_make(&gpu->chunks, &names);
+	r = chunk_table_make(&gpu->chunks, &world_gpu_chunk_names);
 	if (!r)
 		r = heap_new(&attr, &gpu->alloc);
 	return r ? r : heap_reserve(gpu->alloc);
@@ -297,7 +297,7 @@ int world_gpu_open(struct shmd_world *world, uint64_t bytes, uint64_t range_byte
 	if (!r)
 		r = make_tables(world);
 	if (!r)
-		r = chunk_table_first(&world->gpu->chunks, &names, bytes, WORLD_GPU_INTERNAL_BYTES, &end);
+		r = chunk_table_first(&world->gpu->chunks, &world_gpu_chunk_names, bytes, WORLD_GPU_INTERNAL_BYTES, &end);
 	r = world_agree(world, r);
 	if (r < 0)
 		return r;
@@ -321,7 +321,7 @@ int world_gpu_grow(struct shmd_world *world, uint64_t bytes)
 
 	if (bytes < world->settings.gpu_heap_chunk_bytes)
 		bytes = world->settings.gpu_heap_chunk_bytes;
-	r = chunk_table_next(&gpu->chunks, &names, bytes, &bytes);
+	r = chunk_table_next(&gpu->chunks, &world_gpu_chunk_names, bytes, &bytes);
 	if (r < 0)
 		return r;
 	r = chunk_add(world, offset, bytes);

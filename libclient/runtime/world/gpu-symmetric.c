@@ -13,20 +13,9 @@
 #include "libclient/runtime/world/world-gpu.h"
 #include "libclient/runtime/world/world.h"
 
-static const struct chunk_names names = {"GPU heap", "GPU_HEAP"};
-
 bool world_gpu_has_memory_at(const struct shmd_world *world, const void *addr)
 {
-	const struct cuda_api *cuda = world->gpu ? world->gpu->device->cuda : NULL;
-	cuda_address begin = 0;
-	size_t bytes = 0;
-	bool found;
-
-	if (!cuda || !cuda->address_range || device_enter(world->gpu->device) < 0)
-		return false;
-	found = cuda->address_range(&begin, &bytes, (uintptr_t)addr) == CUDA_OK;
-	(void)device_leave(world->gpu->device, CUDA_OK, "");
-	return found;
+	return world->gpu && device_has_memory_at(world->gpu->device, (uintptr_t)addr);
 }
 
 struct symmetric *world_gpu_find_symmetric(struct shmd_world *world, uint64_t offset)
@@ -52,7 +41,7 @@ int world_gpu_register_symmetric(struct shmd_world *world, const void *addr, uin
 	int r = check_memory(world, addr, bytes);
 
 	if (!r && !place)
-		r = chunk_table_next(&gpu->chunks, &names, bytes, &rounded);
+		r = chunk_table_next(&gpu->chunks, &world_gpu_chunk_names, bytes, &rounded);
 	r = world_agree(world, r);
 	if (r < 0)
 		return r;

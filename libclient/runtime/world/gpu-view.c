@@ -359,7 +359,7 @@ int shmd_world_gpu_dev(struct shmd_world *world, uint64_t *ret_addr)
 	return r;
 }
 
-/* Callers that ask for a context update the size of the heap in it, because a heap that grows must not wait for the lock that they hold. */
+/* A heap that grows must not take gpu_copies, so the next call for the context writes the new size. */
 static int show_growth(struct shmd_ctx *ctx)
 {
 	const struct world_gpu *gpu = ctx->world->gpu;

@@ -75,6 +75,8 @@ void world_gpu_close(struct shmd_world *world, bool is_ours);
 
 /* ---- gpu-symmetric.c: shmd_buffer_register_symmetric() and its end for memory of a GPU; collective, with the world's lock */
 
+/* For sentences, and settings that they name. */
+extern const struct chunk_names world_gpu_chunk_names;
 /* Memory of a GPU is there. */
 bool world_gpu_has_memory_at(const struct shmd_world *world, const void *addr);
 /* All PEs have agreed that they pass so many bytes of such memory. */
