@@ -120,6 +120,14 @@ LAUNCHERS = {'mpirun.openmpi': ['--oversubscribe'], 'mpiexec.hydra': []}
 AS_ROOT = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1', 'OMPI_MCA_plm': 'isolated'}
 
 
+def run_under(name, n_pes, command):
+    done = subprocess.run([name, *LAUNCHERS[name], '-n', n_pes, *command], capture_output=True, text=True, timeout=PATIENCE_SEC, check=False, env=os.environ | AS_ROOT)
+    # A launcher may have warnings of its own.
+    if done.returncode:
+        sys.exit(f'{name}, {n_pes} PEs: status {done.returncode}, printed {done.stdout!r} and {done.stderr!r}')
+    return done.stdout
+
+
 def try_launchers(program, numbers):
     here = [name for name in LAUNCHERS if shutil.which(name)]
     if not here:
@@ -127,11 +135,10 @@ def try_launchers(program, numbers):
         sys.exit(77)
     for name in here:
         for n_pes in numbers:
-            done = subprocess.run([name, *LAUNCHERS[name], '-n', n_pes, program], capture_output=True, text=True, timeout=PATIENCE_SEC, check=False,
-                                  env=os.environ | AS_ROOT)
-            # A launcher may have warnings of its own.
-            if done.returncode:
-                sys.exit(f'{name}, {n_pes} PEs: status {done.returncode}, printed {done.stdout!r} and {done.stderr!r}')
+            run_under(name, n_pes, [program])
+            words = run_under(name, n_pes, [os.path.join(os.path.dirname(program), 'osh-end'), 'start-pes'])
+            if f'PE {int(n_pes) - 1} of {n_pes}' not in words:
+                sys.exit(f'{name}: {n_pes} processes are not one job: {words!r}')
 
 
 def main():
