@@ -14,7 +14,7 @@
  * locks are not taken and nothing is stored in rings, which it shares with its parent.
  *
  * CUDA calls of the program that hold the driver's own lock while they wait for kernels (loading modules, and the first launch of a kernel that
- * CUDA loads then) stop the agent for as long as they take; so does CUDA if eight streams wait for values (cuStreamWaitValue64()). Closing the
+ * CUDA loads then) stop the agent for as long as they take; so do eight streams that wait for values (cuStreamWaitValue64()). Closing the
  * client waits for the client's time limit, then leaves the rest to the thread.
  */
 #include "libclient/agent.h"

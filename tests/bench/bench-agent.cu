@@ -208,7 +208,7 @@ static double bare_round_trip(void *arg)
 	if (cudaMemsetAsync(b->ref.words, 0, 8, b->stream) != cudaSuccess || cudaStreamSynchronize(b->stream) != cudaSuccess)
 		return -1;
 	ref_agent_kernel<<<1, 1, 0, b->stream>>>(b->ref.host_on_gpu, b->ref.words, b->result->nsec);
-	return ref_agent_answer(&b->ref) ? median(b) : -1;
+	return cudaGetLastError() == cudaSuccess && ref_agent_answer(&b->ref) ? median(b) : -1;
 }
 
 static uint64_t now_nsec(void)

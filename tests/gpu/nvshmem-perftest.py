@@ -26,13 +26,13 @@ import sys
 import tempfile
 import time
 
-TWO_SIZES = ['-b', '8', '-e', '64K', '-f', '8', '-n', '50', '-w', '10']
+FEW_SIZES = ['-b', '8', '-e', '64K', '-f', '8', '-n', '50', '-w', '10']
 RATE = ['-b', '1M', '-e', '16M', '-n', '30', '-w', '5']
 NO_SIZES = ['-n', '200', '-w', '20']
 # Arguments by a part of the name; the first that fits counts.
-ARGUMENTS = (('host-pt-to-pt-latency', [*TWO_SIZES, '--dir', 'write', '--issue', 'host']), ('host-pt-to-pt-bw', [*RATE, '--dir', 'write', '--issue', 'host']),
-             ('malloc', []), ('stream_latency', []), ('barrier', NO_SIZES), ('sync', NO_SIZES), ('atomic', ['-a', 'inc', '-n', '50', '-w', '10']), ('st_bw', [*RATE, '-c', '16', '-t', '1024']),
-             ('_bw', [*RATE, '-c', '16', '-t', '1024']), ('', TWO_SIZES))
+ARGUMENTS = (('host-pt-to-pt-latency', [*FEW_SIZES, '--dir', 'write', '--issue', 'host']), ('host-pt-to-pt-bw', [*RATE, '--dir', 'write', '--issue', 'host']),
+             ('malloc', []), ('stream_latency', []), ('barrier', NO_SIZES), ('sync', NO_SIZES), ('atomic', ['-a', 'inc', '-n', '50', '-w', '10']),
+             ('_bw', [*RATE, '-c', '16', '-t', '1024']), ('', FEW_SIZES))
 # They need the interface of another library, CUTLASS, a GPU that multicasts, or two programs.
 LEFT_OUT = ('shmem-based-init', 'gemmAR', 'tile_')
 SECONDS_EACH = 25
@@ -129,6 +129,9 @@ class Runner:
             if not subprocess.run([self.shmemctl, 'status'], env=self.environment | {'LD_LIBRARY_PATH': self.ours}, capture_output=True, check=False).returncode:
                 break
             time.sleep(0.05)
+        else:
+            self.daemon.kill()
+            sys.exit(f'shmemd does not answer; its log: {scratch}/log')
 
     def __call__(self, name, is_ours):
         """Status and output."""

@@ -256,6 +256,7 @@ static void launch(struct pe *pe, const struct row *row, struct queue_run *run)
 	must_cuda("clear a word", cudaMemsetAsync(pe->agent.words, 0, 8, pe->stream));
 	must_cuda("clear a word", cudaStreamSynchronize(pe->stream));
 	ref_agent_kernel<<<1, 1, 0, pe->stream>>>(pe->agent.host_on_gpu, pe->agent.words, run->nsec);
+	must_cuda(row->name, cudaGetLastError());
 	if (!ref_agent_answer(&pe->agent))
 		must_cuda("write by a stream", cudaErrorUnknown);
 }

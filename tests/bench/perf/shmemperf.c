@@ -126,7 +126,7 @@ static int run_pair(struct perf *perf, const char *program, const char *what, ch
 	return perf_run(argv, perf->options.timeout_sec, NULL, ret_text);
 }
 
-static int run_nvshmem(struct perf *perf, const char *program, char **ret_text)
+static int run_nvshmem(struct perf *perf, char **ret_text)
 {
 	_cleanup_free_ char *before = getenv("LD_LIBRARY_PATH") ? strdup(getenv("LD_LIBRARY_PATH")) : NULL, *path = NULL;
 	int r;
@@ -137,7 +137,7 @@ static int run_nvshmem(struct perf *perf, const char *program, char **ret_text)
 			return -ENOMEM;
 		setenv("LD_LIBRARY_PATH", path, 1);
 	}
-	r = run_pair(perf, program, "rows", ret_text);
+	r = run_pair(perf, perf->nvshmem, "rows", ret_text);
 	if (before)
 		setenv("LD_LIBRARY_PATH", before, 1);
 	else
@@ -152,7 +152,7 @@ static bool run_side(struct perf *perf, enum perf_side side, const char *program
 	int r, read;
 
 	if (side == PERF_NVSHMEM)
-		r = run_nvshmem(perf, program, &text);
+		r = run_nvshmem(perf, &text);
 	else
 		r = run_pair(perf, program, side == PERF_FLOOR ? "floor" : "rows", &text);
 	if (r == -EINTR)
